@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from palmkit.kits.portrait.views import HEAD_HEIGHT, HEAD_ROOM, HEAD_SIDE
 from palmkit.models.segmentation.crop import DROP, REACH
 from palmkit.models.segmentation.dataset import Bank
 from palmkit.models.training.pixels import (
@@ -31,6 +32,9 @@ STRIPED = 0.3
 # Share of the pictures seen as the kit's second look does: the people alone, with a margin of so
 # much of their width and height.
 CLOSE, MARGIN = 0.3, (0.05, 0.35)
+# Shares of the pictures, of hair, seen round a face where there is one; up to that share, by
+# whether there is one, round the head of a person.
+BY_FACE, BY_HEAD = 0.65, (0.9, 0.5)
 # Share of the pictures in which a part of another one is put; that part's width and height.
 PATCHED, PATCH = 0.2, (0.3, 0.8)
 # Share of the pictures as they are, of hair, in which someone gets a hat on; of those hats, the
@@ -185,7 +189,7 @@ class Composer:
         if self.task == "hair":
             return self.hair_frame(rows)
         plain, close = self.frame(rows, wide), self.close_frame(rows)
-        known = self.bank.boxes[rows, 2:].amin(dim=1, keepdim=True) > 0
+        known = self.bank.people[rows, 2:].amin(dim=1, keepdim=True) > 0
         chosen = known & (torch.rand(len(rows), 1, device=self.bank.device) < self.close)
         return Frame(
             torch.where(chosen, close.centre, plain.centre),
@@ -193,8 +197,8 @@ class Composer:
         )
 
     def close_frame(self, rows: Tensor) -> Frame:
-        """Return the box of the mask, with a margin as far as the picture goes."""
-        device, box = self.bank.device, self.bank.boxes[rows]
+        """Return the box of the people, with a margin as far as the picture goes."""
+        device, box = self.bank.device, self.bank.people[rows]
         margin = uniform(*MARGIN, len(rows), 4, device=device) * box[:, 2:].repeat(1, 2)
         low = (box[:, :2] - margin[:, :2]).clamp(min=0)
         high = box[:, :2] + box[:, 2:] + margin[:, 2:]
@@ -226,7 +230,7 @@ class Composer:
         return Frame(centre, span)
 
     def hair_frame(self, rows: Tensor) -> Frame:
-        """Return mostly the square round the face that the kit cuts, slightly displaced."""
+        """Return mostly the square that the kit cuts round the face, or the head of a person."""
         device, count = self.bank.device, len(rows)
         face = self.bank.faces[rows]
         long = face[:, 2:].amax(dim=1, keepdim=True)
@@ -235,16 +239,39 @@ class Composer:
         side = torch.minimum(REACH * long, most)
         side = side * (0.15 * torch.randn(count, 1, device=device)).exp()
         centre = face[:, :2] + face[:, 2:] / 2
-        centre = centre + functional.pad(DROP * long, (1, 0))
+        by_face = self.square(centre + functional.pad(DROP * long, (1, 0)), side, whole)
+        head = self.head_frame(rows)
+        plain = self.frame(rows, wide=False)
+        drawn = torch.rand(count, 1, device=device)
+        near_head = (head.span[:, :1] > 0) & (drawn < torch.where(long > 0, *BY_HEAD))
+        near_face = (long > 0) & (drawn < BY_FACE)
+
+        def chosen(faces: Tensor, heads: Tensor, plain: Tensor) -> Tensor:
+            return torch.where(near_face, faces, torch.where(near_head, heads, plain))
+
+        return Frame(*map(chosen, by_face, head, plain))
+
+    def head_frame(self, rows: Tensor) -> Frame:
+        """Return the square round a person's head that the kit guesses where it sees no face."""
+        device, box = self.bank.device, self.bank.people[rows]
+        whole = self.bank.pictures.sizes[rows, 0]
+        noise = torch.randn(len(rows), 3, device=device)
+        side = HEAD_SIDE * torch.maximum(box[:, 2:3], HEAD_HEIGHT * box[:, 3:])
+        side = torch.minimum(side, whole.amax(dim=1, keepdim=True)) * (0.2 * noise[:, :1]).exp()
+        across, top = box[:, :1] + box[:, 2:3] / 2, box[:, 1:2]
+        middle = torch.cat([across, top + (0.5 - HEAD_ROOM) * side], 1)
+        return self.square(middle + 0.1 * side * noise[:, 1:], side, whole)
+
+    def square(self, centre: Tensor, side: Tensor, whole: Tensor) -> Frame:
+        """Return a square, moved inside of the picture as far as it goes, slightly displaced.
+
+        centre: float32[n, 2]; side: float32[n, 1]; whole: float32[n, 2], the picture's size.
+        """
+        count, device = len(side), side.device
         free = whole - side
         corner = (centre - side / 2).clamp(min=free.clamp(max=0), max=free.clamp(min=0))
         centre = corner + side / 2 + 0.05 * side * torch.randn(count, 2, device=device)
-        span = side * (0.06 * torch.randn(count, 2, device=device)).exp()
-        plain = self.frame(rows, wide=False)
-        by_face = (long > 0) & (torch.rand(count, 1, device=device) < 0.8)
-        return Frame(
-            torch.where(by_face, centre, plain.centre), torch.where(by_face, span, plain.span)
-        )
+        return Frame(centre, side * (0.06 * torch.randn(count, 2, device=device)).exp())
 
     def beside(self, rows: Tensor) -> Frame:
         """Place someone anywhere, often partly outside."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import io
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -69,6 +69,9 @@ SET_WEIGHTS = {
         "backgrounds": 0.01,
         "clothing": 0.02,
         "grocery": 0.01,
+        "animals": 0.03,
+        "voc_person": 0.08,
+        "workers": 0.03,
     },
 }
 # How far a set's labels count in the loss; 1 where not named.
@@ -81,13 +84,22 @@ TRUST = {
         "subhi": 0.5,
         "workers": 0.7,
     },
-    "hair": {"maskon": 0.5, "aaf": 0.7, "hs290": 0.7, "cutouts": 0.7, "hagrid": 0.5},
+    "hair": {
+        "maskon": 0.5,
+        "aaf": 0.7,
+        "hs290": 0.7,
+        "cutouts": 0.7,
+        "hagrid": 0.5,
+        "voc_person": 0.5,
+        "workers": 0.5,
+    },
 }
 # Longest side in the pack, of pictures with a true mask and of others.
 LONG_SIDE, TRUE_LONG_SIDE = 256, 320
 # The set of hats alone, which are put on others.
 HATS = "hats"
-# People without any mask, for whom the guide alone speaks; share of the pictures.
+# People without a mask of the kind, for whom the guide alone speaks; share of the pictures, all of
+# those that have other labels.
 UNKNOWN_SHARES = {
     "portrait": {
         "aaf": 0.6,
@@ -103,7 +115,7 @@ UNKNOWN_SHARES = {
         "linto": 0.2,
         "fingercount": 0.3,
     },
-    "hair": {},
+    "hair": {"voc_person": 1.0, "workers": 1.0, "hs290": 1.0},
 }
 # How often someone of a set is cut out; where nobody drew a mask, with the teacher's.
 CUT_WEIGHTS = {
@@ -154,10 +166,24 @@ def read_unknown(data: Path, labels: Path, task: str) -> list[dict[str, Any]]:
 
     known = {entry["file"] for entry in read_labels(labels)}
     return [
-        {"file": row["file"], "set": row["set"], "faces": [], KINDS[task]: "unknown"}
+        {
+            "file": row["file"],
+            "set": row["set"],
+            "faces": [],
+            "people": reduced(row.get("persons", []), row),
+            KINDS[task]: "unknown",
+        }
         for row in read_rows(data, INDEXES, UNKNOWN_SHARES[task], rest=0.0)
         if row["split"] == "train" and row["file"] not in known
     ]
+
+
+def reduced(boxes: Sequence[Sequence[float]], row: Mapping[str, Any]) -> list[list[float]]:
+    """Return boxes of an index's picture in the pixels that labels have."""
+    from palmkit.models.segmentation.labels import LONG_SIDE
+
+    scale = min(1.0, LONG_SIDE / max(row["width"], row["height"]))
+    return [[value * scale for value in box] for box in boxes]
 
 
 def pack(
@@ -172,9 +198,18 @@ def pack(
 
     kind = KINDS[task]
     truth = TRUTHS[kind]
-    labelled = [entry for entry in read_labels(labels) if entry["part"] == "train" and entry[kind]]
+    labelled = [entry for entry in read_labels(labels) if entry["part"] == "train"]
+    for entry in labelled:
+        if not entry[kind] and entry["set"] in UNKNOWN_SHARES[task]:
+            entry[kind] = "unknown"
+    labelled = [entry for entry in labelled if entry[kind]]
+    if kind == "hair":
+        for entry in labelled:
+            if entry["set"] not in EMPTY:
+                with Image.open(labels / "person" / name_of(entry["file"])) as person:
+                    entry["people"] = [box_of(np.asarray(person)[..., 0])]
     entries = [
-        {key: entry[key] for key in ("file", "set", "faces", kind)}
+        {key: entry[key] for key in ("file", "set", "faces", "people", kind) if key in entry}
         for entry in labelled + read_unknown(data, labels, task)
         if terms == "all" or TERMS[entry["set"]] == "open"
     ]
@@ -193,7 +228,9 @@ def pack(
         )
         if scale >= 1:
             return content
-        entry["faces"] = [[value * scale for value in face] for face in entry["faces"]]
+        for key in ("faces", "people"):
+            if key in entry:
+                entry[key] = [[value * scale for value in box] for box in entry[key]]
         size = (round(content.shape[1] * scale), round(content.shape[0] * scale))
         return np.asarray(Image.fromarray(content).resize(size, Image.Resampling.BOX))
 
@@ -230,6 +267,11 @@ def box_of(mask: Bytes) -> tuple[int, int, int, int]:
     return left, top, int(columns[-1]) + 1 - left, int(rows[-1]) + 1 - top
 
 
+def largest(boxes: Sequence[Sequence[float]]) -> Sequence[float]:
+    """Return the largest of boxes x, y, w, h; zeros if there is none."""
+    return max(boxes, key=lambda box: box[2] * box[3], default=(0, 0, 0, 0))
+
+
 def with_hat(label: Bytes, data: Path, entry: dict[str, Any]) -> Bytes:
     """Return the label of someone with a hat, trusted; or of the hat alone, as a cut-out."""
     from palmkit.kits import FaceDetector
@@ -250,7 +292,8 @@ class Bank:
 
     pictures: RGB. masks: the target, its trust, what may be cut out, in place of RGB.
     faces: float32[n, 4], the largest face's box x, y, w, h; zero where there is none.
-    boxes: float32[n, 4], the same of all that the mask holds.
+    people: float32[n, 4], the same of a person: for portraits of all that the mask holds, and of
+    the largest person known otherwise where there is no mask.
     weights: for drawing pictures as they are; cut_weights: of those of which someone can be cut
     out; empty_weights: of those without anybody; hat_weights: of hats, of which the mask says that
     there is no hair, and the hat may be cut out.
@@ -284,15 +327,16 @@ class Bank:
         self.masks = Pixels(masks, device)
         count = len(entries)
         faces = np.zeros((count, 4), np.float32)
-        boxes = np.asarray([box_of(mask[..., 0]) for mask in masks], np.float32)
+        people = np.zeros((count, 4), np.float32)
         weights = np.zeros(count, np.float64)
         trust = np.ones(count, np.float32)
         cut, empty, hat = np.zeros(count), np.zeros(count), np.zeros(count)
         names = [entry["set"] for entry in entries]
         for row, entry in enumerate(entries):
-            if entry["faces"]:
-                known: list[list[float]] = entry["faces"]
-                faces[row] = max(known, key=lambda face: face[2] * face[3])
+            faces[row] = largest(entry["faces"])
+            people[row] = largest(entry.get("people", []))
+            if kind == "person" and entry[kind] != "unknown":
+                people[row] = box_of(masks[row][..., 0])
             weights[row] = SET_WEIGHTS[task].get(entry["set"], 0) / names.count(entry["set"])
             if entry.get("hat"):
                 weights[row] *= HAT_WEIGHT
@@ -301,7 +345,7 @@ class Bank:
             cut[row] = CUT_WEIGHTS[task].get(entry["set"], 0.0) / names.count(entry["set"])
             empty[row] = (entry["set"] in EMPTY) * (4.0 if entry["set"] == "backgrounds" else 1.0)
         self.faces = torch.from_numpy(faces).to(device)
-        self.boxes = torch.from_numpy(boxes).to(device)
+        self.people = torch.from_numpy(people).to(device)
         self.trust = torch.from_numpy(trust).to(device)
         is_cutout = np.asarray([name == "cutouts" for name in names])
         self.weights = cumulative(weights * ~is_cutout, device)
