@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import cmath
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,16 +14,19 @@ from palmkit.kits.boxes import Boxes, Floats
 from palmkit.kits.crop import Crop
 from palmkit.kits.image import Image
 
-# The longer side, in pixels, of the grey picture in which motion is seen.
+# The longer side, in pixels, of the grey picture in which motion is seen; up to half more or less.
 SIDE = 128
 # At most one corner is followed in each square of so many of its pixels, the clearest, if it is as
 # clear as this (the smaller eigenvalue of cv2.cornerMinEigenVal), and at most so many in all.
 CELL, CLEAR, MOST = 16, 1e-4, 32
 # A point is followed by so many pixels round it, on so many levels more, each half as large.
-AROUND, LEVELS = 11, 3
+AROUND, LEVELS = 9, 3
 # Points that move with the camera are less than this off, in pixels of the grey picture; so many
 # of them there must be, with this share of all, and so widely spread, in parts of the sides.
 NEAR, LEAST, LEAST_SHARE, SPREAD = 0.5, 8, 0.4, 0.15
+# Where there is less to follow, as where faces fill the frame, so many frames pass before the next
+# look for it.
+BLIND_FRAMES = 8
 # A frame is compared with the same one until the camera has moved by this part of the longer side.
 FAR = 0.1
 # More than this from one frame to the next is no zoom.
@@ -50,6 +54,11 @@ class Similarity:
         """The motion back."""
         return Similarity(1 / self.turn, -self.shift / self.turn)
 
+    def magnified(self, scale: float) -> Similarity:
+        """Return it in pixels of a picture that has so many for each, as cv2.resize places them."""
+        off = complex(1, 1) * (scale - 1) / 2
+        return Similarity(self.turn, self.shift * scale + off * (1 - self.turn))
+
     def points(self, points: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
         """Return points[..., 2] moved, float64[..., 2]."""
         x, y, (a, b) = points[..., 0], points[..., 1], (self.turn.real, self.turn.imag)
@@ -58,9 +67,10 @@ class Similarity:
 
     def points_in_space(self, points: NDArray[np.floating[Any]]) -> Floats:
         """Return points[..., 3] moved, float32[..., 3]; z is scaled as x and y are."""
-        flat = self.points(points[..., :2])
-        depth = points[..., 2:3] * abs(self.turn)
-        return np.concatenate([flat, depth], axis=-1).astype(np.float32)
+        a, b = self.turn.real, self.turn.imag
+        turn = np.array([[a, b, 0], [-b, a, 0], [0, 0, abs(self.turn)]], np.float32)
+        shift = np.array([self.shift.real, self.shift.imag, 0], np.float32)
+        return np.asarray(points @ turn + shift, np.float32)
 
     def boxes(self, boxes: Boxes) -> NDArray[np.float64]:
         """Return boxes, corners[..., 4], moved, float64[..., 4]; they stay upright."""
@@ -96,7 +106,8 @@ class CameraMotion:
         self._start = Similarity()
         self._since = Similarity()
         self._before: Image | None = None
-        self._corners = np.zeros((0, 1, 2), np.float32)
+        self._corners = np.zeros(0, np.complex64)
+        self._blind_frames = 0
 
     @property
     def view(self) -> Similarity:
@@ -109,6 +120,9 @@ class CameraMotion:
 
     def update(self, frame: Image, boxes: Boxes) -> None:
         """Take the next frame, uint8[h, w, 3]; boxes: corners[n, 4] of what moves by itself."""
+        if self._blind_frames:
+            self._blind_frames -= 1
+            return
         grey, scale = _grey(frame)
         motion = None
         if self._before is not None and self._before.shape == grey.shape:
@@ -119,64 +133,88 @@ class CameraMotion:
         if motion is None or _reach(motion, width, height) > FAR * max(width, height):
             self.pause()
             self._before, self._corners = grey, _corners(grey, boxes / scale)
+            if len(self._corners) < LEAST:
+                self.pause()
+                self._blind_frames = BLIND_FRAMES
 
     def _motion(self, before: Image, grey: Image, scale: float) -> Similarity | None:
         """Return the motion between two grey pictures, in pixels of the frames; None: unclear."""
         import cv2
 
-        if len(self._corners) < LEAST:
-            return None
-        expected = Similarity(self._since.turn, self._since.shift / scale).points(self._corners)
+        since = self._since.magnified(1 / scale)
         moved, found, _ = cv2.calcOpticalFlowPyrLK(
             before,
             grey,
-            self._corners,
-            expected.astype(np.float32),
+            _points(self._corners),
+            _points(self._corners * since.turn + since.shift),
             winSize=(AROUND, AROUND),
             maxLevel=LEVELS,
             criteria=(cv2.TERM_CRITERIA_COUNT | cv2.TERM_CRITERIA_EPS, 10, 0.03),
             flags=cv2.OPTFLOW_USE_INITIAL_FLOW,
         )
-        seen = found[:, 0] > 0
+        seen = found.ravel() > 0
         if np.count_nonzero(seen) < LEAST:
             return None
-        source, target = self._corners[seen, 0], moved[seen, 0]
-        fitted, agreeing = cv2.estimateAffinePartial2D(
-            source, target, method=cv2.RANSAC, ransacReprojThreshold=NEAR
-        )
-        # None, where nothing fits, becomes NaN.
-        matrix = np.array(fitted, np.float64)
-        if not np.isfinite(matrix).all():
+        source, target = self._corners[seen], moved.view(np.complex64).ravel()[seen]
+        # cv2's own refinement takes several times as long as all the rest here.
+        agreeing = cv2.estimateAffinePartial2D(
+            _points(source),
+            _points(target),
+            method=cv2.RANSAC,
+            ransacReprojThreshold=NEAR,
+            refineIters=0,
+        )[1]
+        agrees = agreeing.ravel() > 0
+        if np.count_nonzero(agrees) < max(LEAST, LEAST_SHARE * len(source)):
             return None
-        agrees = agreeing[:, 0] > 0
-        count = np.count_nonzero(agrees)
-        if count < max(LEAST, LEAST_SHARE * len(source)):
-            return None
+        motion, spread = _fitted(source[agrees], target[agrees])
         height, width = grey.shape
-        if (source[agrees].std(axis=0) < SPREAD * np.array([width, height])).any():
+        if spread.real < SPREAD * width or spread.imag < SPREAD * height:
             return None
-        turn = complex(matrix[0, 0], matrix[1, 0])
-        zoomed = abs(turn) / abs(self._since.turn)
+        zoomed = abs(motion.turn) / abs(self._since.turn)
         if not 1 / MAX_ZOOM < zoomed < MAX_ZOOM:
             return None
-        return Similarity(turn, complex(matrix[0, 2], matrix[1, 2]) * scale)
+        return motion.magnified(scale)
+
+
+def _points(places: NDArray[np.complex64]) -> NDArray[np.float32]:
+    """Return complex64[n], x + yi, as cv2 has points: float32[n, 1, 2]."""
+    return places.view(np.float32).reshape(-1, 1, 2)
+
+
+def _fitted(
+    source: NDArray[np.complex64], target: NDArray[np.complex64]
+) -> tuple[Similarity, complex]:
+    """Return the motion of least squares, and how far the source is spread.
+
+    source, target: complex64[n], x + yi. The spread is the standard deviation of each axis.
+    """
+    count = len(source)
+    middle, other = complex(source.sum()) / count, complex(target.sum()) / count
+    away = source - middle
+    x2, y2 = float(away.real @ away.real), float(away.imag @ away.imag)
+    turn = complex(np.vdot(away, target)) / max(x2 + y2, 1e-9)
+    spread = complex(math.sqrt(x2 / count), math.sqrt(y2 / count))
+    return Similarity(turn, other - turn * middle), spread
 
 
 def _grey(frame: Image) -> tuple[Image, float]:
     """Return a small grey picture, uint8[h, w], and how many pixels of the frame one of it is."""
     import cv2
 
-    height, width = frame.shape[:2]
-    scale = max(width, height) / SIDE
-    sides = (max(round(width / scale), 1), max(round(height / scale), 1))
-    # To skip pixels first is several times as fast as to average over all of them.
-    twice = cv2.resize(frame, (2 * sides[0], 2 * sides[1]), interpolation=cv2.INTER_NEAREST)
-    small = cv2.resize(twice, sides, interpolation=cv2.INTER_AREA)
-    return np.asarray(cv2.cvtColor(small, cv2.COLOR_RGB2GRAY), np.uint8), scale
+    step = max(round(max(frame.shape[:2]) / (2 * SIDE)), 1)
+    # Green alone, of few pixels, and halves exactly are several times as fast as a mean over all.
+    green = frame[step // 2 :: step, step // 2 :: step, 1]
+    height, width = (side // 2 for side in green.shape)
+    if not (height and width):
+        return np.zeros((1, 1), np.uint8), 1.0
+    even = np.ascontiguousarray(green[: 2 * height, : 2 * width])
+    small = cv2.resize(even, (width, height), interpolation=cv2.INTER_AREA)
+    return np.asarray(small, np.uint8), 2.0 * step
 
 
-def _corners(grey: Image, boxes: Boxes) -> NDArray[np.float32]:
-    """Return where to follow the picture, float32[n, 1, 2]: outside of boxes, corners[n, 4]."""
+def _corners(grey: Image, boxes: Boxes) -> NDArray[np.complex64]:
+    """Return where to follow the picture, x + yi: outside of boxes, corners[n, 4]."""
     import cv2
 
     clear = np.asarray(cv2.cornerMinEigenVal(grey, 3))
@@ -197,7 +235,7 @@ def _corners(grey: Image, boxes: Boxes) -> NDArray[np.float32]:
     best = best[kept]
     x = kept % max(columns, 1) * CELL + best % CELL
     y = kept // max(columns, 1) * CELL + best // CELL
-    return np.stack([x, y], axis=1).astype(np.float32)[:, None]
+    return np.asarray(x + 1j * y, np.complex64)
 
 
 def _reach(motion: Similarity, width: int, height: int) -> float:

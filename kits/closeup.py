@@ -58,9 +58,12 @@ class Sight(ABC):
         return box_round(self.outline)
 
     def moved(self: AnySight, motion: Similarity) -> AnySight:
-        """Return where it is in a frame before which the camera moved so."""
+        """Return where it is in a frame before which the camera moved so; itself, if hardly so."""
+        crop = settled(self.crop, motion.crop(self.crop))
+        if crop is self.crop and self.place is None:
+            return self
         place = None if self.place is None else np.asarray(motion.boxes(self.place), np.float32)
-        return replace(self, crop=settled(self.crop, motion.crop(self.crop)), place=place)
+        return replace(self, crop=crop, place=place)
 
 
 @dataclass
@@ -193,11 +196,9 @@ class CloseUpKit(Kit[Result], Generic[Result, AnySight, AnyTrack]):
             for track in self._tracks.values():
                 track.move(motion)
         known = [track for track in self._tracks.values() if track.seen_s == self._time_s]
-        found: list[AnySight] = []
-        for track in known:
-            sight = self._follow(image, track, known, time_s)
-            if sight is not None and (sight.place is not None or self._is_new(sight.box, found)):
-                found.append(sight)
+        followed = [(track.sight, self._follow(image, track, known, time_s)) for track in known]
+        seen = [(before, now) for before, now in followed if now is not None]
+        found = each_once(seen, self.same_iou)
         lost = len(found) < len(known) or not found or self._tracker.waiting
         due = lost or self._since_search + 1 >= self._detect_every
         if due and (self._max_count is None or len(found) < self._max_count):
@@ -246,6 +247,29 @@ class CloseUpKit(Kit[Result], Generic[Result, AnySight, AnyTrack]):
             order = np.argsort(ids, kind="stable")[: self._max_count]
         order = order[(boxes[order, 2:] > 0).all(axis=1)]
         return boxes, order[np.argsort(-scores[order], kind="stable")]
+
+
+def each_once(followed: list[tuple[AnySight, AnySight]], same_iou: float) -> list[AnySight]:
+    """Return what is seen of known things, of each of them once.
+
+    followed: how each was seen in the last frame and is in this one. Where one hides another, both
+    may be seen where the one in front is: it is the one that moved less. What is only expected
+    somewhere stays. same_iou: boxes that overlap by more are of one thing.
+    """
+    if len(followed) < 2:
+        return [now for _, now in followed]
+    boxes = np.stack([now.box for _, now in followed])
+    alike = iou(boxes, boxes) > same_iou
+    seen = [row for row, (_, now) in enumerate(followed) if now.place is None]
+    if alike[np.ix_(seen, seen)].sum() > len(seen):
+        before = np.stack([before.box for before, _ in followed])
+        seen.sort(key=lambda row: -float(iou(before[row, None], boxes[row, None])[0, 0]))
+    kept: list[int] = []
+    for row in seen:
+        if not alike[row, kept].any():
+            kept.append(row)
+    rows = enumerate(followed)
+    return [now for row, (_, now) in rows if now.place is not None or row in kept]
 
 
 def mean(one: Floats, other: Floats) -> Floats:

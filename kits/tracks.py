@@ -127,9 +127,13 @@ class _Track:
     id: int
     box: Values
     seen_s: float
+    # Of both corners, [4].
     speed: Values
     smoothing: OneEuroFilter
-    places: deque[tuple[float, Values]] = field(default_factory=lambda: deque(maxlen=MAX_PLACES))
+    # When it was where, and the area of that.
+    places: deque[tuple[float, Values, float]] = field(
+        default_factory=lambda: deque(maxlen=MAX_PLACES)
+    )
     # When its box was last measured, not only told from how it moved before.
     placed_s: float = 0.0
     # When it was first seen.
@@ -137,6 +141,9 @@ class _Track:
     # How long of the time since it was seen it must have been behind something, or outside.
     behind_s: float = 0.0
     outside_s: float = 0.0
+    # What _whole and is_at_rest last said, and of which state.
+    _told: tuple[tuple[float, bool], tuple[Values, Values]] | None = None
+    _rested: tuple[float, bool] | None = None
 
     def lost_s(self, time_s: float) -> float:
         """Return for how long it should have been seen, and was not."""
@@ -154,10 +161,12 @@ class _Track:
         """Whether it hardly moved before it was last seen."""
         if not self.places or self.places[-1][0] - self.places[0][0] < RESTED_S:
             return False
-        (first_s, first), (last_s, last) = self.places[0], self.places[-1]
-        way = (last[:2] + last[2:] - first[:2] - first[2:]) / 2
-        speed = math.hypot(*way.tolist()) / (last_s - first_s)
-        return speed <= AT_REST * float(_sizes(last[None])[0])
+        (first_s, first, _), (last_s, last, area) = self.places[0], self.places[-1]
+        if self._rested is None or self._rested[0] != last_s:
+            way = (last[:2] + last[2:] - first[:2] - first[2:]) / 2
+            speed = math.hypot(*way.tolist()) / (last_s - first_s)
+            self._rested = last_s, speed <= AT_REST * math.sqrt(area)
+        return self._rested[1]
 
     def preference(self, last_s: float) -> float:
         """Return by how much it is to be preferred to others, the last frame being at `last_s`."""
@@ -173,8 +182,7 @@ class _Track:
         return self.predicted(time_s), moved, self.box if self.is_at_rest else moved
 
     def _moved(self, box: Values, speed: Values, time_s: float) -> Values:
-        move = speed * (self.behind_s + 0.5 * (1 - math.exp(-self.lost_s(time_s) / 0.5)))
-        return box + np.tile(move, 2)
+        return box + speed * (self.behind_s + 0.5 * (1 - math.exp(-self.lost_s(time_s) / 0.5)))
 
     def go_on(self, time_s: float) -> None:
         """Move on as before, as something is seen of it, but not where it is."""
@@ -182,31 +190,37 @@ class _Track:
         self.box, self.speed = self.predicted(time_s), speed
         self.seen_s, self.behind_s, self.outside_s = time_s, 0.0, 0.0
 
-    def _is_steady(self) -> bool:
-        """Return whether its size was steady of late, so that nothing passes in front of it."""
-        late = [box for time_s, box in self.places if time_s > self.placed_s - MISLEADING_S]
-        areas = (np.array(late)[:, 2:] - np.array(late)[:, :2]).prod(axis=1)
-        return len(late) > MIN_PLACES and float(areas.min()) >= STEADY**2 * float(areas.max())
-
     def _whole(self) -> tuple[Values, Values]:
         """Return the last box and speed; for a partly hidden thing, as they must have been."""
-        before = [each for each in self.places if each[0] <= self.placed_s - MISLEADING_S]
-        if len(before) < MIN_PLACES or self._is_steady():
+        state = self.seen_s, self.behind_s > 0
+        if self._told is None or self._told[0] != state:
+            self._told = state, self._as_whole()
+        return self._told[1]
+
+    def _as_whole(self) -> tuple[Values, Values]:
+        until_s = self.placed_s - MISLEADING_S
+        earlier = [area for time_s, _, area in self.places if time_s <= until_s]
+        late = [area for time_s, _, area in self.places if time_s > until_s]
+        if len(earlier) < MIN_PLACES:
             return self.box, self.speed
-        times = np.array([time_s for time_s, _ in before])
-        boxes = np.array([box for _, box in before])
-        areas = (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)
-        shown = areas >= SHRUNK**2 * areas.max()
-        mean = boxes[shown].mean(axis=0)
-        size = (self.box[2:] - self.box[:2]).prod() / (mean[2:] - mean[:2]).prod()
+        # Nothing passes in front of what keeps its size, or is as large as ever.
+        is_steady = len(late) > MIN_PLACES and min(late) >= STEADY**2 * max(late)
+        own = float(areas(self.box[None])[0])
+        may_vanish = self.behind_s > 0
+        if is_steady or (own > SHRUNK**2 * max(earlier) and not may_vanish):
+            return self.box, self.speed
+        shown = [each for each in self.places if each[0] <= until_s]
+        shown = [each for each in shown if each[2] >= SHRUNK**2 * max(earlier)]
+        times, boxes = (np.array(each) for each in list(zip(*shown, strict=True))[:2])
+        mean = boxes.mean(axis=0)
         # What is about to vanish behind something may be taken for a part of that.
-        is_whole = size > SHRUNK**2 and self.behind_s == 0
-        if shown.sum() < MIN_PLACES or is_whole:
+        is_whole = own > SHRUNK**2 * float(areas(mean[None])[0]) and not may_vanish
+        if len(shown) < MIN_PLACES or is_whole:
             return self.box, self.speed
-        times, boxes = times[shown], boxes[shown]
-        centres, off = (boxes[:, :2] + boxes[:, 2:]) / 2, times - times.mean()
-        speed = off @ centres / max(float(off @ off), 1e-9)
-        return mean + np.tile(speed * (self.seen_s - times.mean()), 2), speed
+        off = times - times.mean()
+        centres = (boxes[:, :2] + boxes[:, 2:]) / 2
+        speed = np.tile(off @ centres / max(float(off @ off), 1e-9), 2)
+        return mean + speed * (self.seen_s - times.mean()), speed
 
 
 class Tracker:
@@ -298,7 +312,7 @@ class Tracker:
                 track.go_on(time_s)
         for index in np.flatnonzero((ids < 0) & sure).tolist():
             ids[index] = self._next_id
-            still = np.zeros(2)
+            still = np.zeros(4)
             track = _Track(
                 self._next_id,
                 placed[index],
@@ -330,10 +344,15 @@ class Tracker:
         self._tracks = [
             track
             for track in self._tracks
-            if track.lost_s(time_s) <= (REST_S if track.is_at_rest else self._max_lost_s)
-            and track.behind_s <= BEHIND_S
+            if track.behind_s <= BEHIND_S
             and track.outside_s <= OUTSIDE_S
+            and self._waits(track, time_s)
         ]
+
+    def _waits(self, track: _Track, time_s: float) -> bool:
+        """Return whether a track's thing may still be seen again."""
+        lost_s = track.lost_s(time_s)
+        return lost_s <= self._max_lost_s or (lost_s <= REST_S and track.is_at_rest)
 
     def _wait(self, seen: Boxes, time_s: float) -> None:
         """Record which unseen tracks are outside, or behind what is seen: corners, [n, 4]."""
@@ -359,10 +378,9 @@ class Tracker:
     ) -> list[tuple[int, _Track, float]]:
         if not len(boxes) or not self._tracks:
             return []
-        whole, moved, rest = (
-            _fits(boxes, np.array(places))
-            for places in zip(*(t.alternatives(time_s) for t in self._tracks), strict=True)
-        )
+        places = np.array([track.alternatives(time_s) for track in self._tracks])
+        fits = _fits(boxes, places.swapaxes(0, 1).reshape(-1, 4))
+        whole, moved, rest = fits.reshape(len(boxes), 3, -1).swapaxes(0, 1)
         last = np.maximum(moved, rest)
         # Where a thing was last seen is surer than where it must have been if it is partly hidden.
         near = last >= self.NEAR_FIT
@@ -382,11 +400,15 @@ class Tracker:
 
     def _move(self, track: _Track, box: Values, time_s: float) -> None:
         step_s = time_s - track.seen_s
-        moved = (box[:2] + box[2:] - track.box[:2] - track.box[2:]) / 2
-        track.speed += _weight(SPEED_CUTOFF_HZ, step_s) * (moved / step_s - track.speed)
+        way = box - track.box
+        moved = (way + way[[2, 3, 0, 1]]) / 2
+        track.speed = track.speed + _weight(SPEED_CUTOFF_HZ, step_s) * (
+            moved / step_s - track.speed
+        )
         track.box, track.behind_s, track.outside_s = box, 0.0, 0.0
         track.seen_s = track.placed_s = time_s
-        track.places.append((time_s, box))
+        area = float(areas(box[None])[0])
+        track.places.append((time_s, box, area))
         while track.places[0][0] < time_s - MEMORY_S:
             track.places.popleft()
 

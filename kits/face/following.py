@@ -41,8 +41,11 @@ class Mesh(Sight):
         return self.points[:FIRST_IRIS]
 
     def moved(self, motion: Similarity) -> Mesh:
-        """Return where it is in a frame before which the camera moved so."""
-        return replace(super().moved(motion), points=motion.points_in_space(self.points))
+        """Return where it is in a frame before which the camera moved so; itself, if hardly so."""
+        moved = super().moved(motion)
+        if moved is self:
+            return self
+        return replace(moved, points=motion.points_in_space(self.points))
 
 
 @dataclass

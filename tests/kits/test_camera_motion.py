@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from palmkit.kits.camera_motion import CameraMotion, Similarity
+from palmkit.kits.camera_motion import BLIND_FRAMES, CameraMotion, Similarity
 from palmkit.kits.image import Image
 
 WIDTH, HEIGHT = 640, 480
@@ -48,6 +48,18 @@ def test_motions_follow_each_other_and_go_back() -> None:
     # Boxes stay upright: only their places turn.
     box = np.array([0.0, 2.0, 2.0, 4.0])
     np.testing.assert_allclose(turned.boxes(box), [4 - 2, 2 - 2, 4 + 2, 2 + 2])
+
+
+def test_a_motion_is_the_same_in_a_picture_of_another_size() -> None:
+    motion = Similarity(cmath.rect(1.1, 0.2), 7 - 3j)
+    small = PLACES / 4
+    # Pixels of 4 by 4 pixels have their centres at 1.5, 5.5 ...
+    large = 4 * small + 1.5
+    expected = 4 * motion.points(small) + 1.5
+    np.testing.assert_allclose(motion.magnified(4).points(large), expected)
+    np.testing.assert_allclose(
+        motion.magnified(4).magnified(1 / 4).points(small), motion.points(small)
+    )
 
 
 @pytest.mark.parametrize(
@@ -114,6 +126,17 @@ def test_what_cannot_be_told_is_no_motion() -> None:
         places = np.array([[100 + 6 * index, 180]])
         camera.update(things(blank, places, texture(7, 3)), NOTHING)
         assert camera.view == Similarity()
+
+
+def test_a_camera_that_saw_nothing_soon_sees_again() -> None:
+    blank, picture, camera = np.full((HEIGHT, WIDTH, 3), 90, np.uint8), texture(), CameraMotion()
+    for _ in range(3):
+        camera.update(blank, NOTHING)
+    for index in range(BLIND_FRAMES + 4):
+        camera.update(seen(picture, Similarity(shift=complex(4 * index))), NOTHING)
+    # Of two frames it takes one to see how the camera moved.
+    moved = camera.view.points(PLACES)[0, 0] - PLACES[0, 0]
+    assert 4 * 4 - 1 < moved < 4 * (BLIND_FRAMES + 3)
 
 
 def test_a_cut_and_a_frame_of_another_size_are_no_motion() -> None:
