@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from importlib import import_module
 from math import prod
 from typing import Any, NoReturn, TypeAlias
@@ -73,6 +74,12 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
     return np.dtype(name)
 
 
+@cache
+def dtype_name(dtype: np.dtype[Any]) -> str:
+    """Return the name of a numpy dtype, which numpy composes anew for each question."""
+    return str(dtype.name)
+
+
 @dataclass(frozen=True)
 class Type:
     """The dtype and shape of a value, such as float32[1, 3, height, 320].
@@ -91,7 +98,7 @@ class Type:
     @staticmethod
     def of(array: Array) -> Type:
         """Return the type of a numpy array."""
-        return Type(array.dtype.name, array.shape)
+        return Type(dtype_name(array.dtype), array.shape)
 
     @property
     def has_rank(self) -> bool:
@@ -159,7 +166,7 @@ class Known(Type):
     @staticmethod
     def of(array: Array) -> Known:
         """Return a constant's type and value."""
-        return Known(array.dtype.name, array.shape, array)
+        return Known(dtype_name(array.dtype), array.shape, array)
 
 
 def _no_default(op: str, attribute: str) -> Attr | None:

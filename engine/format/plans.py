@@ -36,7 +36,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from palmkit.engine.format import PLAN_FOOTER, PLAN_MARK, PLAN_VERSION
-from palmkit.engine.ir import Dim, Graph, Type
+from palmkit.engine.ir import Dim, Graph, Type, dtype_name
 from palmkit.engine.steps.plan import Plan
 from palmkit.engine.steps.step import StepAttr
 
@@ -138,7 +138,7 @@ class _Section:
         parts.append(struct.pack("<I", len(plan.constants)))
         for index, value in enumerate(plan.constants):
             stored = self._place(number, index)
-            parts.append(self._text(value.dtype.name))
+            parts.append(self._text(dtype_name(value.dtype)))
             kind = 2 if stored.recipe else int(stored.half)
             parts.append(struct.pack("<QQB", value.size, stored.offset, kind) + stored.recipe)
         parts.append(struct.pack("<I", len(plan.tensors)))

@@ -42,7 +42,7 @@ from palmkit.engine.format.generated.Node import NodeT
 from palmkit.engine.format.generated.Property import PropertyT
 from palmkit.engine.format.generated.Value import ValueT
 from palmkit.engine.format.plans import ReadyPlan, section
-from palmkit.engine.ir import NARROW_DTYPES, Array, Attr, Graph, Node, Type
+from palmkit.engine.ir import NARROW_DTYPES, Array, Attr, Graph, Node, Type, dtype_name
 from palmkit.engine.replacing import replacing
 
 
@@ -177,7 +177,7 @@ def _features(graph: Graph) -> list[str]:
     types = [type for each in graphs for type in (*each.inputs.values(), *each.outputs.values())]
     dtypes = {type.dtype for type in types}
     for each in graphs:
-        dtypes.update(value.dtype.name for value in each.constants.values())
+        dtypes.update(dtype_name(value.dtype) for value in each.constants.values())
         dtypes.update(str(node.attrs.get("to")) for node in each.nodes)
     needed = {CONTROL_FLOW: len(graphs) > 1, NARROW_TYPES: bool(dtypes & {*NARROW_DTYPES})}
     return [feature for feature, is_needed in needed.items() if is_needed]
@@ -223,7 +223,11 @@ def _value(name: str, type: Type) -> Any:
 def _constant(name: str, value: Array, data: Data) -> Any:
     """Return the constant's table, and add its bytes to `data`."""
     table: Any = ConstantT()
-    table.name, table.type, table.shape = name, STORED_DTYPES.index(value.dtype.name), value.shape
+    table.name, table.type, table.shape = (
+        name,
+        STORED_DTYPES.index(dtype_name(value.dtype)),
+        value.shape,
+    )
     table.storage, _ = data.constant(value)
     return table
 

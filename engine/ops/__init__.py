@@ -304,9 +304,11 @@ def infer_outputs(node: Node, inputs: Sequence[Type | None]) -> tuple[Type, ...]
 
 
 def _is_same(a: Type | None, b: Type | None) -> bool:
+    if a is b:
+        return True
     if isinstance(a, Known) or isinstance(b, Known):
         return isinstance(a, Known) and isinstance(b, Known) and a.value is b.value
-    return a is b or a == b
+    return a == b
 
 
 def _infer_outputs(node: Node, inputs: Sequence[Type | None]) -> tuple[Type, ...]:

@@ -51,8 +51,11 @@ def positive_axes(op: str, axes: Sequence[int], type: Type, extra: int = 0) -> t
 def broadcast(op: str, *types: Type) -> tuple[int, ...]:
     """Return the shape that all broadcast to, as in numpy."""
     # numpy also refuses sizes that no memory holds, with the same error.
-    rank = max(len(type.dims) for type in types)
-    shapes = [(1,) * (rank - len(type.dims)) + type.dims for type in types]
+    given = [type.dims for type in types]
+    if given.count(given[0]) == len(given):
+        return given[0]
+    rank = max(map(len, given))
+    shapes = [(1,) * (rank - len(dims)) + dims for dims in given]
     dims: list[int] = []
     for sizes in zip(*shapes, strict=True):
         wide = {*sizes} - {1}

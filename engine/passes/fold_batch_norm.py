@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from palmkit.engine.ir import Array, Graph, Node
+from palmkit.engine.ir import Array, Graph, Node, dtype_name
 from palmkit.engine.ops import traits_of
 from palmkit.engine.passes.rewrite import Change, Draft, rewrite
 from palmkit.engine.passes.weights import by_channel, is_plain_layer, scaled
@@ -60,4 +60,4 @@ def _dtype_and_rank(draft: Draft, name: str) -> tuple[str, int | None]:
         return type.dtype, len(type.shape)
     is_layer = layer is not None and is_plain_layer(traits_of(layer.op))
     weight = draft.constant(layer.inputs[1]) if layer is not None and is_layer else None
-    return ("", None) if weight is None else (weight.dtype.name, weight.ndim)
+    return ("", None) if weight is None else (dtype_name(weight.dtype), weight.ndim)

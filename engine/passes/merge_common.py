@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable
 
-from palmkit.engine.ir import Array, Graph, Node
+from palmkit.engine.ir import Array, Graph, Node, dtype_name
 from palmkit.engine.ops import find
 from palmkit.engine.passes.rewrite import Change, Draft, rewrite
 
@@ -37,4 +37,4 @@ def merge_common(graph: Graph) -> Graph:
 
 
 def _content(value: Array) -> Hashable:
-    return value.dtype.name, value.shape, value.tobytes()
+    return dtype_name(value.dtype), value.shape, value.tobytes()

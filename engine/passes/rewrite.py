@@ -6,9 +6,10 @@ is read. A pass is `rewrite(graph, rule)`. Nodes that nobody reads any more are 
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -31,19 +32,50 @@ def rewrite(graph: Graph, rule: Rule, ops: Ops) -> Graph:
     output -> value that already holds the same. Returns the graph itself if nothing changes.
     """
     chosen = ops_among(graph, ops)
-    if not chosen:
-        return graph
-    draft = Draft(graph)
-    for node in graph.nodes:
-        draft.visit(node, rule if node.op in chosen else None)
-    return draft.finish()
+    return Draft(graph).rewritten(rule, chosen) if chosen else graph
 
 
-def ops_among(graph: Graph, ops: Ops) -> set[str]:
+@dataclass(frozen=True)
+class Uses:
+    """Where the values of a graph are written and how often they are read, and which ops it has.
+
+    places: the index in `nodes` of a value's writer. reads: how often a value is read, being a
+    graph output counted as one. is_all_read: whether each node writes something that is read.
+    """
+
+    places: dict[str, int]
+    reads: Counter[str]
+    ops: frozenset[str]
+    is_all_read: bool
+
+    @staticmethod
+    def of(graph: Graph) -> Uses:
+        """Return the uses of a graph; counted once, since many passes leave a graph as it is."""
+        uses: Uses | None = graph.__dict__.get("_uses")
+        if uses is None:
+            uses = graph.__dict__["_uses"] = Uses._counted(graph)
+        return uses
+
+    @staticmethod
+    def _counted(graph: Graph) -> Uses:
+        places: dict[str, int] = {}
+        read = [*graph.outputs]
+        for place, node in enumerate(graph.nodes):
+            read += node.inputs
+            for name in node.outputs:
+                places[name] = place
+        reads = Counter(read)
+        del reads[""]
+        places.pop("", None)
+        is_all_read = all(any(map(reads.get, node.outputs)) for node in graph.nodes)
+        return Uses(places, reads, frozenset([node.op for node in graph.nodes]), is_all_read)
+
+
+def ops_among(graph: Graph, ops: Ops) -> frozenset[str]:
     """Return the ops of the graph that are among `ops`, or have such traits."""
-    present = {node.op for node in graph.nodes}
+    present = Uses.of(graph).ops
     if callable(ops):
-        return {name for name in present if ops(traits_of(name))}
+        return frozenset([name for name in present if ops(traits_of(name))])
     return present.intersection(ops)
 
 
@@ -69,31 +101,57 @@ def with_attrs(node: Node, **attrs: Attr | None) -> Node:
 
 
 class Draft:
-    """A graph while a pass goes through it."""
+    """A graph while a pass goes through it.
+
+    Up to the first change the nodes are the graph's, of which those before `_visited` count, and
+    the uses are shared with it.
+    """
 
     def __init__(self, graph: Graph) -> None:
         """Start with no node visited."""
+        uses = Uses.of(graph)
         self._graph = graph
         self.constants: dict[str, Array] = dict(graph.constants)
-        self._nodes: list[Node | None] = []
-        self._places: dict[str, int] = {}
+        self._nodes: list[Node | None] = [*graph.nodes]
+        self._places = uses.places
+        self._reads = uses.reads
+        self._visited = 0
         self._sources: dict[str, str] = {}
         self._typed = 0
         self._has_changed = False
-        read = [*graph.outputs]
-        for node in graph.nodes:
-            read += node.inputs
-        self._reads = Counter(read)
-        del self._reads[""]
+        if not uses.is_all_read:
+            self._begin_change(0)
+
+    def rewritten(self, rule: Rule, chosen: Collection[str]) -> Graph:
+        """Offer the nodes of the chosen ops to the rule, and return the resulting graph."""
+        for place, node in enumerate(self._graph.nodes):
+            if self._has_changed:
+                self._visit(node, rule if node.op in chosen else None)
+            elif node.op in chosen:
+                self._visited = place
+                change = self._ask(rule, node)
+                if change is not None:
+                    self._begin_change(place)
+                    self._apply(node, change)
+        return self._finish()
+
+    def _begin_change(self, visited: int) -> None:
+        """Go on with copies, of the nodes that were visited and their uses."""
+        self._has_changed = True
+        del self._nodes[visited:]
+        self._places = {name: place for name, place in self._places.items() if place < visited}
+        self._reads = self._reads.copy()
+        self._visited = sys.maxsize
 
     def producer(self, name: str) -> Node | None:
         """Return the node that writes a value, among those before the visited one."""
-        place = self._places.get(name)
-        return None if place is None else self._nodes[place]
+        place = self.place(name)
+        return None if place < 0 else self._nodes[place]
 
     def place(self, name: str) -> int:
         """Return where in running order a value is written; -1 for inputs and constants."""
-        return self._places.get(name, -1)
+        place = self._places.get(name, -1)
+        return place if place < self._visited else -1
 
     def reads(self, name: str) -> int:
         """Return how often a value is read, being a graph output counted as one."""
@@ -139,7 +197,8 @@ class Draft:
         if name in self.constants:
             return Known.of(self.constants[name])
         types = self._types
-        while name not in types and self._typed < len(self._nodes):
+        visited = min(self._visited, len(self._nodes))
+        while name not in types and self._typed < visited:
             node = self._nodes[self._typed]
             self._typed += 1
             if node is None or all(each in types for each in node.outputs if each):
@@ -168,25 +227,29 @@ class Draft:
         self.constants[name] = value
         return name
 
-    def visit(self, node: Node, rule: Rule | None) -> None:
+    def _visit(self, node: Node, rule: Rule | None) -> None:
         """Offer one node to the rule, if there is one, and apply what it returns."""
         if self._sources and not self._sources.keys().isdisjoint(node.inputs):
             inputs = tuple(self._sources.get(name, name) for name in node.inputs)
             node = replace(node, inputs=inputs)
         if not self._is_read(node):
-            self._has_changed = True
             self._release(node)
             return
+        change = None if rule is None else self._ask(rule, node)
+        if change is None:
+            self._append(node)
+        else:
+            self._apply(node, change)
+
+    def _ask(self, rule: Rule, node: Node) -> Change:
         try:
-            change = rule(self, node) if rule is not None else None
+            return rule(self, node)
         except PalmError:
             raise
         except (TypeError, ValueError, LookupError, ArithmeticError) as error:
             raise ModelError(f"node {node.label}: {node.op} is malformed: {error}") from error
-        if change is None:
-            self._append(node)
-            return
-        self._has_changed = True
+
+    def _apply(self, node: Node, change: Sequence[Node] | Mapping[str, str]) -> None:
         if isinstance(change, Mapping):
             self._forward(node, change)
         else:
@@ -195,7 +258,7 @@ class Draft:
                 self._append(new)
             self._release(node)
 
-    def finish(self) -> Graph:
+    def _finish(self) -> Graph:
         """Return the graph of the nodes kept, with the constants they read."""
         if not self._has_changed:
             return self._graph

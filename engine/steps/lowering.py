@@ -15,7 +15,17 @@ import numpy as np
 
 from palmkit.engine.cached import cached
 from palmkit.engine.errors import UnsupportedError
-from palmkit.engine.ir import DTYPES, NARROW_DTYPES, Array, Graph, Known, Node, Type, consumers
+from palmkit.engine.ir import (
+    DTYPES,
+    NARROW_DTYPES,
+    Array,
+    Graph,
+    Known,
+    Node,
+    Type,
+    consumers,
+    dtype_name,
+)
 from palmkit.engine.ops import infer_types
 from palmkit.engine.steps.refusal import RefusedError, first_output
 from palmkit.engine.steps.rewriting import Lowered, Purpose
@@ -261,7 +271,7 @@ class Lowering:
         array = np.ascontiguousarray(array).reshape(array.shape)
         self.constants.append(array)
         buffer = Buffer("constant", array.nbytes, len(self.constants) - 1)
-        return View(buffer, array.dtype.name, array.shape)
+        return View(buffer, dtype_name(array.dtype), array.shape)
 
     def located(self, name: str) -> Located:
         """The value where it lies."""

@@ -16,6 +16,7 @@ from typing import Any, cast
 import numpy as np
 
 from palmkit.engine.converters.tflite.sparse import dense
+from palmkit.engine.converters.tflite.tables import indexed
 from palmkit.engine.errors import ModelError, UnsupportedError
 from palmkit.engine.ir import Array
 
@@ -138,7 +139,7 @@ def read(data: bytes) -> File:
 
 def numbers(vector: Any) -> tuple[int, ...]:
     """Return a vector of the readers, which give 0 if it is left out."""
-    return () if isinstance(vector, int) else tuple(map(int, vector))
+    return () if isinstance(vector, int) else tuple(vector.tolist())
 
 
 @dataclass
@@ -149,9 +150,12 @@ class _Reader:
     data: bytes
     constants: dict[tuple[int, str], Array] = field(default_factory=dict[tuple[int, str], Array])
     read_tensors: dict[int, Tensor] = field(default_factory=dict[int, Tensor])
+    read_codes: dict[int, tuple[str, bool, int]] = field(
+        default_factory=dict[int, tuple[str, bool, int]]
+    )
 
     def read(self) -> File:
-        model = self.tflite.Model.GetRootAs(self.data, 0)
+        model = indexed(self.tflite.Model.GetRootAs(self.data, 0))
         if model.Version() != _SCHEMA_VERSION:
             raise ModelError(f".tflite schema: expected version 3, got {model.Version()}")
         count = self.length("subgraphs", model.SubgraphsLength())
@@ -176,7 +180,7 @@ class _Reader:
         return int(count)
 
     def graph(self, number: int) -> Subgraph:
-        graph = self.model.Subgraphs(number)
+        graph = indexed(self.model.Subgraphs(number))
         tensors = tuple(
             self.tensor(graph.Tensors(i), i)
             for i in range(self.length("tensors", graph.TensorsLength()))
@@ -184,7 +188,7 @@ class _Reader:
         written: set[int] = set()
         operators: list[Operator] = []
         for i in range(self.length("operators", graph.OperatorsLength())):
-            operator = self.operator(graph.Operators(i))
+            operator = self.operator(indexed(graph.Operators(i)))
             where = f"graph {number}, operator {i} ({operator.op})"
             _check_numbers(where, operator.inputs, -1, len(tensors))
             _check_numbers(where, operator.outputs, 0, len(tensors))
@@ -204,7 +208,7 @@ class _Reader:
     def tensor(self, tensor: Any, number: int) -> Tensor:
         position = tensor._tab.Pos
         if position not in self.read_tensors:
-            self.read_tensors[position] = self.new_tensor(tensor, number)
+            self.read_tensors[position] = self.new_tensor(indexed(tensor), number)
         return self.read_tensors[position]
 
     def new_tensor(self, tensor: Any, number: int) -> Tensor:
@@ -249,7 +253,7 @@ class _Reader:
         """Return the bytes of a buffer; None if the tensor is computed."""
         if not 0 <= number < self.model.BuffersLength():
             raise ModelError(f"{where}: no buffer of number {number}")
-        buffer = self.model.Buffers(number)
+        buffer = indexed(self.model.Buffers(number))
         if number and buffer.DataLength():
             start = buffer._tab.Vector(buffer._tab.Offset(4))
             return self.part(where, start, buffer.DataLength())
@@ -265,7 +269,31 @@ class _Reader:
         return memoryview(self.data)[start : start + length]
 
     def operator(self, operator: Any) -> Operator:
-        number = operator.OpcodeIndex()
+        op, is_custom, version = self.code(operator.OpcodeIndex())
+        custom = (
+            b"" if operator.CustomOptionsIsNone() else operator.CustomOptionsAsNumpy().tobytes()
+        )
+        if not custom and operator.LargeCustomOptionsOffset() > 1:
+            start, size = operator.LargeCustomOptionsOffset(), operator.LargeCustomOptionsSize()
+            custom = bytes(self.part(op, start, size))
+        return Operator(
+            op,
+            is_custom,
+            version,
+            numbers(operator.InputsAsNumpy()),
+            numbers(operator.OutputsAsNumpy()),
+            numbers(operator.IntermediatesAsNumpy()),
+            custom,
+            self.options(operator),
+        )
+
+    def code(self, number: int) -> tuple[str, bool, int]:
+        """Return an operator's name, whether it is a custom one, and its version."""
+        if number not in self.read_codes:
+            self.read_codes[number] = self.new_code(number)
+        return self.read_codes[number]
+
+    def new_code(self, number: int) -> tuple[str, bool, int]:
         if not 0 <= number < self.model.OperatorCodesLength():
             raise ModelError(f"operator code {number} is not in the file's list")
         code = self.model.OperatorCodes(number)
@@ -277,22 +305,7 @@ class _Reader:
         is_custom = op == "CUSTOM"
         if is_custom:
             op = (code.CustomCode() or b"").decode(errors="replace")
-        custom = (
-            b"" if operator.CustomOptionsIsNone() else operator.CustomOptionsAsNumpy().tobytes()
-        )
-        if not custom and operator.LargeCustomOptionsOffset() > 1:
-            start, size = operator.LargeCustomOptionsOffset(), operator.LargeCustomOptionsSize()
-            custom = bytes(self.part(op, start, size))
-        return Operator(
-            op,
-            is_custom,
-            int(code.Version()),
-            numbers(operator.InputsAsNumpy()),
-            numbers(operator.OutputsAsNumpy()),
-            numbers(operator.IntermediatesAsNumpy()),
-            custom,
-            self.options(operator),
-        )
+        return op, is_custom, int(code.Version())
 
     def options(self, operator: Any) -> Any:
         for table, kind, known in (
@@ -302,7 +315,7 @@ class _Reader:
             if table is not None and kind:
                 reader = getattr(self.tflite, known[kind])()
                 reader.Init(table.Bytes, table.Pos)
-                return reader
+                return indexed(reader)
         return None
 
 
@@ -318,11 +331,10 @@ def _check_numbers(where: str, indices: tuple[int, ...], least: int, tensors: in
 
 
 def _dims(where: str, tensor: Any, field: str) -> tuple[int, ...]:
-    if getattr(tensor, f"{field}IsNone")():
-        return ()
-    if getattr(tensor, f"{field}Length")() > _MOST_DIMS:
+    vector = getattr(tensor, f"{field}AsNumpy")()
+    if not isinstance(vector, int) and len(vector) > _MOST_DIMS:
         raise ModelError(f"{where}: more than {_MOST_DIMS} dims")
-    dims = numbers(getattr(tensor, f"{field}AsNumpy")())
+    dims = numbers(vector)
     if min(dims, default=0) < -1:
         raise ModelError(f"{where}: shape {list(dims)}")
     return dims
@@ -350,7 +362,7 @@ def _quantization(
     A constant of zeros may have a scale of zero.
     """
     is_integer = "int" in dtype and dtype not in ("uint32", "uint64", "uint16")
-    if table is None or not is_integer or table.ScaleLength() < 1:
+    if table is None or not is_integer or indexed(table).ScaleLength() < 1:
         return None
     if table.DetailsType():
         raise UnsupportedError(f"{where}: quantization of custom kind {table.DetailsType()}")

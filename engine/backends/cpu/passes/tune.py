@@ -16,7 +16,7 @@ import numpy as np
 from palmkit.engine import _native
 from palmkit.engine.backends.cpu.costs import Candidate, ranked_steps
 from palmkit.engine.backends.cpu.timings import TimingsFile
-from palmkit.engine.ir import Array
+from palmkit.engine.ir import Array, dtype_name
 from palmkit.engine.steps.placing import aligned
 from palmkit.engine.steps.plan import NativeStep, NativeTensor
 from palmkit.engine.steps.rewriting import Lowered
@@ -141,7 +141,7 @@ def _session(
 
     def constant(array: Array, dims: Sequence[int]) -> int:
         constants.append(array)
-        tensors.append(("constant", len(constants) - 1, array.dtype.name, [*dims], 0, []))
+        tensors.append(("constant", len(constants) - 1, dtype_name(array.dtype), [*dims], 0, []))
         return len(tensors) - 1
 
     def memory(view: View) -> int:
