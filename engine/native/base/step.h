@@ -155,11 +155,26 @@ using StepPtr = std::unique_ptr<const Step>;
 // another operand's name those whose pixels are as far from one another as that one's.
 struct Operands {
   const char *inputs, *outputs;
+
+  // The place of an operand; as a constant, a name that is not there does not compile.
+  constexpr size_t input(std::string_view name) const { return place(inputs, name); }
+  constexpr size_t output(std::string_view name) const { return place(outputs, name); }
+
+  static constexpr size_t place(std::string_view names, std::string_view name) {
+    for (size_t found = 0;; ++found) {
+      const size_t end = names.find(' ');
+      const std::string_view operand = names.substr(0, end);
+      if (operand.substr(0, operand.find('/')) == name) return found;
+      if (end == std::string_view::npos) fail(Fault::kBackend, "no operand of that name");
+      names.remove_prefix(end + 1);
+    }
+  }
 };
-// Stands beside make_<kernel>; whoever makes plans asks for them by name.
-#define PALM_OPERANDS(kernel, inputs, outputs)  \
+// Stands beside make_<kernel>, with its Operands or what they are made of; whoever makes plans asks
+// for them by name.
+#define PALM_OPERANDS(kernel, ...)             \
   extern const Operands operands_of_##kernel; \
-  const Operands operands_of_##kernel{inputs, outputs};
+  const Operands operands_of_##kernel{__VA_ARGS__};
 
 // a * b, or Error if that is 2^40 or more.
 size_t checked_product(size_t a, size_t b);

@@ -245,12 +245,12 @@ inline uint8_t rans_symbol(const RansTable& table, uint32_t mask, uint32_t& stat
 // `kChecked`: there may be no word left.
 template <bool kChecked>
 inline void renew(uint32_t& state, Words& words) {
-  const bool low = state < kRansLow;
+  // Whether it is low cannot be foretold: no branch.
+  const uint32_t low = state < kRansLow;
   if (kChecked && low && words.end - words.at < 2) damaged();
   if (kChecked && !low) return;
-  const uint32_t renewed = state << 16 | load<uint16_t>(words.at);
-  state = low ? renewed : state;
-  words.at += low ? 2 : 0;
+  state = state << (low << 4) | (load<uint16_t>(words.at) & (0 - low));
+  words.at += low << 1;
 }
 
 void decode_rans(Span span, uint8_t* to, size_t count) {

@@ -8,6 +8,10 @@
 namespace palm {
 namespace {
 
+constexpr Operands kOperands{"a b addend", "y"};
+constexpr size_t kA = kOperands.input("a"), kB = kOperands.input("b"),
+                 kAddend = kOperands.input("addend");
+
 struct NamedOp {
   const char* name;
   BinaryOp op;
@@ -47,7 +51,7 @@ class BinaryStep : public Step {
  public:
   BinaryStep(const Node& node, BinaryOp op, const char* a_name, const char* b_name)
       : run_(find_binary(node.isa)), op_(op), clip_(node.attrs) {
-    const Tensor &a = node.in(0), &b = node.in(1), &y = node.out();
+    const Tensor &a = node.in(kA), &b = node.in(kB), &y = node.out();
     const Ints shape = node.attrs.integers("shape");
     const Ints a_strides = node.attrs.integers(a_name, dense_strides(shape));
     const Ints b_strides = node.attrs.integers(b_name, dense_strides(shape));
@@ -55,8 +59,8 @@ class BinaryStep : public Step {
     check_bounds("input 1", shape, b_strides, 0, b.count);
     const size_t count = checked_product(shape);
     if (count != y.count) fail(Fault::kModel, "shape holds %zu elements of %zu", count, y.count);
-    if (op == BinaryOp::kMulAdd && node.in(2).count != count)
-      fail(Fault::kModel, "%s added to %s", node.in(2).text().c_str(), y.text().c_str());
+    if (op == BinaryOp::kMulAdd && node.in(kAddend).count != count)
+      fail(Fault::kModel, "%s added to %s", node.in(kAddend).text().c_str(), y.text().c_str());
     a_same_ = b_same_ = count == 0;
     if (count == 0) return;
     for (size_t i = 0; i < shape.size(); ++i) dims_.add(shape[i], a_strides[i], b_strides[i]);
@@ -103,7 +107,7 @@ class BinaryStep : public Step {
     return joined_ ? static_cast<size_t>(threads) * kJoinedFloats * sizeof(float) : 0;
   }
 
-  bool in_place(size_t i) const override { return i == 0 ? a_same_ : i == 1 ? b_same_ : true; }
+  bool in_place(size_t i) const override { return i == kA ? a_same_ : i == kB ? b_same_ : true; }
 
  private:
   static constexpr size_t kJoinedFloats = 256;
@@ -118,12 +122,12 @@ class BinaryStep : public Step {
 
   void joined_rows(const Buffers& b, size_t begin, size_t end, float* scratch) const {
     const size_t most = std::min(kJoinedFloats / columns_, end - begin);
-    for (size_t i = 0; i < most; ++i) std::copy_n(b.in(1), columns_, scratch + i * columns_);
+    for (size_t i = 0; i < most; ++i) std::copy_n(b.in(kB), columns_, scratch + i * columns_);
     while (begin < end) {
       const size_t count = std::min(most, end - begin), at = begin * columns_;
       const size_t wide = (end - begin) / count, n = count * columns_;
-      run_({op_, wide, n, b.in(0) + at, static_cast<ptrdiff_t>(n), 1, scratch, 0, 1, b.out() + at,
-            clip_.low, clip_.high, op_ == BinaryOp::kMulAdd ? b.in(2) + at : nullptr});
+      run_({op_, wide, n, b.in(kA) + at, static_cast<ptrdiff_t>(n), 1, scratch, 0, 1, b.out() + at,
+            clip_.low, clip_.high, op_ == BinaryOp::kMulAdd ? b.in(kAddend) + at : nullptr});
       begin += wide * count;
     }
   }
@@ -154,9 +158,9 @@ class BinaryStep : public Step {
       c += static_cast<int64_t>(rest % size) * dims_.b[i];
       rest /= size;
     }
-    run_({op_, n, columns_, b.in(0) + a, dims_.a[outer - 1], dims_.a[outer], b.in(1) + c,
+    run_({op_, n, columns_, b.in(kA) + a, dims_.a[outer - 1], dims_.a[outer], b.in(kB) + c,
           dims_.b[outer - 1], dims_.b[outer], b.out() + row * columns_, clip_.low, clip_.high,
-          op_ == BinaryOp::kMulAdd ? b.in(2) + row * columns_ : nullptr});
+          op_ == BinaryOp::kMulAdd ? b.in(kAddend) + row * columns_ : nullptr});
   }
 
   BinaryFn run_;
@@ -205,7 +209,7 @@ StepPtr make_strided_binary(const Node& node, BinaryOp op, const char* a_strides
   return std::make_unique<BinaryStep>(node, op, a_strides, b_strides);
 }
 
-PALM_OPERANDS(binary, "a b addend", "y")
+PALM_OPERANDS(binary, kOperands)
 StepPtr make_binary(const Node& node) {
   return make_strided_binary(node, op_by_name(node.attrs.text("op")), "a_strides", "b_strides");
 }

@@ -8,10 +8,13 @@
 namespace palm {
 namespace {
 
+constexpr Operands kOperands{"a b", "y"};
+constexpr size_t kA = kOperands.input("a"), kB = kOperands.input("b");
+
 class Step8 : public Step {
  public:
   explicit Step8(const Node& node) : run_(find_binary_int8(node.isa)) {
-    const Tensor &a = node.in(0, DType::kUint8), &b = node.in(1, DType::kUint8);
+    const Tensor &a = node.in(kA, DType::kUint8), &b = node.in(kB, DType::kUint8);
     const Tensor& y = node.out(0, DType::kUint8);
     const std::string op = node.attrs.text("op");
     if (op != "add" && op != "mul") fail(Fault::kUnsupported, "no op %.40s", op.c_str());
@@ -49,8 +52,8 @@ class Step8 : public Step {
   bool in_place(size_t i) const override { return i < 2 && same_[i]; }
 
   void run(const Buffers& buffers) const override {
-    const auto* const a = static_cast<const uint8_t*>(buffers.inputs[0]);
-    const auto* const b = static_cast<const uint8_t*>(buffers.inputs[1]);
+    const auto* const a = static_cast<const uint8_t*>(buffers.inputs[kA]);
+    const auto* const b = static_cast<const uint8_t*>(buffers.inputs[kB]);
     auto* const y = static_cast<uint8_t*>(buffers.outputs[0]);
     // Threads share the rows, or the columns of a single one.
     if (rows_ == 1) {
@@ -116,7 +119,7 @@ BinaryInt8Fn find_binary_int8(uint32_t isa) {
 #undef PALM_KERNEL
 }
 
-PALM_OPERANDS(binary_int8, "a b", "y")
+PALM_OPERANDS(binary_int8, kOperands)
 StepPtr make_binary_int8(const Node& node) { return std::make_unique<Step8>(node); }
 
 }  // namespace palm

@@ -237,8 +237,7 @@ std::vector<Candidate> conv_candidates(const Node& node) {
   return candidates;
 }
 
-PALM_OPERANDS(conv, "image/pixels weights bias slope residual/pixels gate second_image/image",
-              "y/pixels")
+PALM_OPERANDS(conv, kConvOperands)
 StepPtr make_conv(const Node& node) {
   const ConvShape shape(node);
   const std::string asked = node.attrs.text("algorithm", "");

@@ -9,7 +9,12 @@
 
 namespace palm {
 
-enum ConvInput { kX, kWeights, kBias, kSlope, kResidual, kGate, kSecond };
+constexpr Operands kConvOperands{
+    "image/pixels weights bias slope residual/pixels gate second_image/image", "y/pixels"};
+constexpr size_t kX = kConvOperands.input("image"), kWeights = kConvOperands.input("weights"),
+                 kBias = kConvOperands.input("bias"), kSlope = kConvOperands.input("slope"),
+                 kResidual = kConvOperands.input("residual"), kGate = kConvOperands.input("gate"),
+                 kSecond = kConvOperands.input("second_image");
 
 // The sizes of a convolution, checked against the node's tensors. The weights are [m][ky][kx][c],
 // or [ky][kx][c][m] with the attribute outputs_last: float32 GEMMs read these as they lie. x, the

@@ -129,7 +129,7 @@ EpilogueInt8 ConvInt8::epilogue(const Buffers& b) const {
   return e;
 }
 
-PALM_OPERANDS(conv_int8, "image/pixels weights scale bias residual/pixels slope", "y/pixels")
+PALM_OPERANDS(conv_int8, kConvInt8Operands)
 StepPtr make_conv_int8(const Node& node) {
   const ConvShape shape(node);
   if (suits_depthwise_int8(shape)) return make_depthwise_conv_int8(node, shape);

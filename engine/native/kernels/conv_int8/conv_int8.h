@@ -6,14 +6,18 @@
 
 namespace palm {
 
-enum ConvInt8Input {
-  kInt8X,         // uint8 [n, h, w, c]
-  kInt8Weights,   // int8 [m, kh, kw, c / group], constant
-  kInt8Scale,     // float32 [m], constant: x's scale by the weights' by 1 / y's
-  kInt8Bias,      // int32 [m] in units of x's scale by the weights', constant; optional
-  kInt8Residual,  // uint8 as y, or with fewer channels; optional
-  kInt8Slope      // float32 [m], constant; optional
-};
+// The image and y: uint8 [n, h, w, c]. weights: int8 [m, kh, kw, c / group]. scale: float32 [m], x's
+// scale by the weights' by 1 / y's. bias: int32 [m] in units of x's scale by the weights'; optional.
+// residual: uint8 as y, or with fewer channels; optional. slope: float32 [m]; optional. All but the
+// image and the residual are constant.
+constexpr Operands kConvInt8Operands{"image/pixels weights scale bias residual/pixels slope",
+                                     "y/pixels"};
+constexpr size_t kInt8X = kConvInt8Operands.input("image"),
+                 kInt8Weights = kConvInt8Operands.input("weights"),
+                 kInt8Scale = kConvInt8Operands.input("scale"),
+                 kInt8Bias = kConvInt8Operands.input("bias"),
+                 kInt8Residual = kConvInt8Operands.input("residual"),
+                 kInt8Slope = kConvInt8Operands.input("slope");
 
 // Convolution of bytes into bytes, the same bits on every instruction set: sums of
 // (x - x_zero) * w in int32, then as EpilogueInt8 says. Beyond the borders x is x_zero. y may be

@@ -18,7 +18,9 @@
 namespace palm {
 namespace {
 
-enum Input { kX, kWeights, kBias, kSlope };
+constexpr Operands kOperands{"image weights bias slope", "y"};
+constexpr size_t kX = kOperands.input("image"), kWeights = kOperands.input("weights"),
+                 kBias = kOperands.input("bias"), kSlope = kOperands.input("slope");
 
 // Along one axis: the outputs first, first + stride ..., `count` of them, which the same taps meet.
 // Tap t takes input q + i - shift(t) to the i-th of them.
@@ -365,7 +367,7 @@ class ConvTranspose : public Step {
 
 }  // namespace
 
-PALM_OPERANDS(conv_transpose, "image weights bias slope", "y")
+PALM_OPERANDS(conv_transpose, kOperands)
 StepPtr make_conv_transpose(const Node& node) { return std::make_unique<ConvTranspose>(node); }
 
 }  // namespace palm

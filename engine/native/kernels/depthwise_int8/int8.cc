@@ -201,11 +201,17 @@ __attribute__((cold, noinline)) size_t pack_block(const DepthwiseInt8Window& w, 
       const bool inside = c < w.channels;
       bias[at] = inside ? e.bias[c] : 0;
       scale[at] = inside ? e.scale[c] : 0.f;
-      for (size_t four = 0; four < fours; ++four) {
-        for (size_t i = 0; i < 4; ++i) {
-          const ptrdiff_t tap = tap_of(w, outputs, four, i);
-          to[four * 4 * N + v * N + C::place(lane, i)] =
-              inside && tap >= 0 ? from[c * w.taps() + static_cast<size_t>(tap)] : 0;
+    }
+  }
+  const size_t taps = w.taps();
+  for (size_t four = 0; four < fours; ++four, to += 4 * N) {
+    for (size_t i = 0; i < 4; ++i) {
+      const ptrdiff_t tap = tap_of(w, outputs, four, i);
+      for (size_t v = 0; v < 4; ++v) {
+        for (size_t lane = 0; lane < C::lanes; ++lane) {
+          const size_t c = first + C::channel_of(v, lane);
+          to[v * N + C::place(lane, i)] =
+              c < w.channels && tap >= 0 ? from[c * taps + static_cast<size_t>(tap)] : 0;
         }
       }
     }

@@ -6,14 +6,17 @@
 namespace palm {
 namespace {
 
+constexpr Operands kOperands{"x indices", "y"};
+constexpr size_t kX = kOperands.input("x"), kIndices = kOperands.input("indices");
+
 class Gather : public Step {
  public:
   explicit Gather(const Node& node)
       : outer_(node.attrs.size("outer")),
         axis_(node.attrs.size("axis")),
         inner_(node.attrs.size("inner")),
-        indices_(node.any_in(1)) {
-    const Tensor &x = node.any_in(0), &index = node.any_in(1), &y = node.any_out();
+        indices_(node.any_in(kIndices)) {
+    const Tensor &x = node.any_in(kX), &index = node.any_in(kIndices), &y = node.any_out();
     count_ = index.count;
     if (x.dtype != y.dtype || x.count != product(axis_) || y.count != product(count_)) {
       fail(Fault::kModel, "%s by %s into %s does not fit its attributes", x.text().c_str(),
@@ -25,11 +28,11 @@ class Gather : public Step {
   }
 
   void run(const Buffers& b) const override {
-    const char* const x = static_cast<const char*>(b.inputs[0]);
+    const char* const x = static_cast<const char*>(b.inputs[kX]);
     char* y = static_cast<char*>(b.outputs[0]);
     for (size_t o = 0; o < outer_; ++o)
       for (size_t k = 0; k < count_; ++k, y += run_bytes_)
-        std::memcpy(y, x + (o * axis_ + indices_.at(b.inputs[1], k, axis_)) * run_bytes_,
+        std::memcpy(y, x + (o * axis_ + indices_.at(b.inputs[kIndices], k, axis_)) * run_bytes_,
                     run_bytes_);
   }
 
@@ -44,7 +47,7 @@ class Gather : public Step {
 
 }  // namespace
 
-PALM_OPERANDS(gather, "x indices", "y")
+PALM_OPERANDS(gather, kOperands)
 StepPtr make_gather(const Node& node) { return std::make_unique<Gather>(node); }
 
 }  // namespace palm

@@ -4,10 +4,13 @@
 namespace palm {
 namespace {
 
+constexpr Operands kOperands{"x indices", "y"};
+constexpr size_t kX = kOperands.input("x"), kIndices = kOperands.input("indices");
+
 class GatherElements : public Step {
  public:
   explicit GatherElements(const Node& node) : lines_(node, 1) {
-    const Tensor &x = node.any_in(0), &index = node.any_in(1), &y = node.any_out();
+    const Tensor &x = node.any_in(kX), &index = node.any_in(kIndices), &y = node.any_out();
     if (x.dtype != y.dtype || x.count != lines_.array() || y.count != index.count)
       fail(Fault::kModel, "%s into %s", x.text().c_str(), y.text().c_str());
     count_ = y.count;
@@ -26,7 +29,7 @@ class GatherElements : public Step {
   void gather(const Buffers& b) const {
     for (size_t k = 0; k < count_; ++k)
       static_cast<T*>(b.outputs[0])[k] =
-          static_cast<const T*>(b.inputs[0])[lines_.at(b.inputs[1], k)];
+          static_cast<const T*>(b.inputs[kX])[lines_.at(b.inputs[kIndices], k)];
   }
 
   Lines lines_;
@@ -35,7 +38,7 @@ class GatherElements : public Step {
 
 }  // namespace
 
-PALM_OPERANDS(gather_elements, "x indices", "y")
+PALM_OPERANDS(gather_elements, kOperands)
 StepPtr make_gather_elements(const Node& node) { return std::make_unique<GatherElements>(node); }
 
 }  // namespace palm

@@ -6,10 +6,13 @@
 namespace palm {
 namespace {
 
+constexpr Operands kOperands{"x indices", "y"};
+constexpr size_t kX = kOperands.input("x"), kIndices = kOperands.input("indices");
+
 class GatherNd : public Step {
  public:
   explicit GatherNd(const Node& node) : tuples_(node, 1) {
-    const Tensor &x = node.any_in(0), &y = node.any_out();
+    const Tensor &x = node.any_in(kX), &y = node.any_out();
     if (x.dtype != y.dtype || x.count != tuples_.array() ||
         y.count != checked_product(tuples_.count(), tuples_.inner())) {
       fail(Fault::kModel, "%s into %s", x.text().c_str(), y.text().c_str());
@@ -18,10 +21,10 @@ class GatherNd : public Step {
   }
 
   void run(const Buffers& b) const override {
-    const char* const x = static_cast<const char*>(b.inputs[0]);
+    const char* const x = static_cast<const char*>(b.inputs[kX]);
     char* y = static_cast<char*>(b.outputs[0]);
     for (size_t k = 0; k < tuples_.count(); ++k, y += run_bytes_)
-      std::memcpy(y, x + tuples_.run(b.inputs[1], k) * run_bytes_, run_bytes_);
+      std::memcpy(y, x + tuples_.run(b.inputs[kIndices], k) * run_bytes_, run_bytes_);
   }
 
  private:
@@ -31,7 +34,7 @@ class GatherNd : public Step {
 
 }  // namespace
 
-PALM_OPERANDS(gather_nd, "x indices", "y")
+PALM_OPERANDS(gather_nd, kOperands)
 StepPtr make_gather_nd(const Node& node) { return std::make_unique<GatherNd>(node); }
 
 }  // namespace palm

@@ -8,6 +8,9 @@
 namespace palm {
 namespace {
 
+constexpr Operands kOperands{"image grid", "y"};
+constexpr size_t kImage = kOperands.input("image"), kGrid = kOperands.input("grid");
+
 enum class Padding { kZeros, kBorder, kReflection };
 
 Padding padding_of(const std::string& name) {
@@ -25,7 +28,7 @@ class GridSample : public Step {
     const std::string mode = node.attrs.text("mode");
     linear_ = mode == "linear";
     if (!linear_ && mode != "nearest") fail(Fault::kModel, "attribute mode: %.40s", mode.c_str());
-    const Tensor &x = image(node.in(0)), &grid = image(node.in(1)), &y = image(node.out());
+    const Tensor &x = image(node.in(kImage)), &grid = image(node.in(kGrid)), &y = image(node.out());
     height_ = x.shape[1], width_ = x.shape[2], channels_ = x.shape[3];
     points_ = checked_product(y.shape[1], y.shape[2]), images_ = y.shape[0];
     if (x.shape[0] != images_ || y.shape[3] != channels_ || grid.shape[3] != 2 ||
@@ -41,8 +44,8 @@ class GridSample : public Step {
         images_ * points_, grain_of(channels_ * kWorkOfTouching * 4),
         [&](size_t begin, size_t end, int) {
           for (size_t i = begin; i < end; ++i) {
-            const float* const point = b.in(1) + 2 * i;
-            const float* const x = b.in(0) + i / points_ * height_ * width_ * channels_;
+            const float* const point = b.in(kGrid) + 2 * i;
+            const float* const x = b.in(kImage) + i / points_ * height_ * width_ * channels_;
             sample(x, place(point[1], height_), place(point[0], width_), b.out() + i * channels_);
           }
         });
@@ -96,7 +99,7 @@ class GridSample : public Step {
 
 }  // namespace
 
-PALM_OPERANDS(grid_sample, "image grid", "y")
+PALM_OPERANDS(grid_sample, kOperands)
 StepPtr make_grid_sample(const Node& node) { return std::make_unique<GridSample>(node); }
 
 }  // namespace palm

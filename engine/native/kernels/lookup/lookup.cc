@@ -10,12 +10,15 @@
 namespace palm {
 namespace {
 
+constexpr Operands kOperands{"x table", "y"};
+constexpr size_t kX = kOperands.input("x"), kTable = kOperands.input("table");
+
 class Lookup : public Step {
  public:
   explicit Lookup(const Node& node) : axis_(node), run_(find_lookup(node.isa)) {
-    const Tensor &x = axis_.check(node.any_in(0), axis_.size),
+    const Tensor &x = axis_.check(node.any_in(kX), axis_.size),
                  &y = axis_.check(node.any_out(), axis_.size);
-    const Tensor& table = node.any_in(1);
+    const Tensor& table = node.any_in(kTable);
     for (const Tensor* t : {&x, &y, &table})
       if (t->dtype != DType::kInt8 && t->dtype != DType::kUint8)
         fail(Fault::kUnsupported, "%s", t->text().c_str());
@@ -32,11 +35,11 @@ class Lookup : public Step {
     count_ = x.count;
   }
 
-  bool reads(size_t i) const override { return i == 0; }
-  bool in_place(size_t i) const override { return i == 0; }
+  bool reads(size_t i) const override { return i == kX; }
+  bool in_place(size_t i) const override { return i == kX; }
 
   void run(const Buffers& b) const override {
-    const auto* const x = static_cast<const uint8_t*>(b.inputs[0]);
+    const auto* const x = static_cast<const uint8_t*>(b.inputs[kX]);
     auto* const y = static_cast<uint8_t*>(b.outputs[0]);
     if (axis_.inner == 1 && axis_.size > 1) {
       b.pool->parallel(axis_.outer, grain_of(axis_.size * kWorkOfTouching),
@@ -91,7 +94,7 @@ LookupFn find_lookup(uint32_t isa) {
 #undef PALM_KERNEL
 }
 
-PALM_OPERANDS(lookup, "x table", "y")
+PALM_OPERANDS(lookup, kOperands)
 StepPtr make_lookup(const Node& node) { return std::make_unique<Lookup>(node); }
 
 }  // namespace palm

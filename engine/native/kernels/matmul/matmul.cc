@@ -10,7 +10,11 @@
 namespace palm {
 namespace {
 
-enum Input { kA, kB, kBias, kSlope };
+constexpr Operands kOperands{"a b bias", "y"};
+constexpr size_t kA = kOperands.input("a"), kB = kOperands.input("b"),
+                 kBias = kOperands.input("bias");
+// An input that no step has: no product takes a PReLU.
+constexpr size_t kNoSlope = SIZE_MAX;
 
 class Matmul : public Step {
  public:
@@ -19,7 +23,7 @@ class Matmul : public Step {
         k_(node.attrs.size("k", 1)),
         n_(node.attrs.size("n", 1)),
         kernel_(find_gemm(node.isa)),
-        activation_(node, kSlope, n_) {
+        activation_(node, kNoSlope, n_) {
     const Tensor &a = node.in(kA), &b = node.in(kB), &y = node.out();
     const Ints batch = node.attrs.has("batch") ? node.attrs.integers("batch") : Ints{};
     for (int64_t size : batch) {
@@ -146,7 +150,7 @@ class Matmul : public Step {
 
 }  // namespace
 
-PALM_OPERANDS(matmul, "a b bias", "y")
+PALM_OPERANDS(matmul, kOperands)
 StepPtr make_matmul(const Node& node) { return std::make_unique<Matmul>(node); }
 
 }  // namespace palm

@@ -13,6 +13,9 @@
 namespace palm {
 namespace {
 
+constexpr Operands kOperands{"image", "y indices"};
+constexpr size_t kIndices = kOperands.output("indices");
+
 MaxPlacesFn<float> find(uint32_t isa, float) { return find_max_places(isa); }
 MaxPlacesFn<Bf16> find(uint32_t isa, Bf16) { return find_max_places_bf16(isa); }
 
@@ -26,7 +29,7 @@ class MaxPoolIndices : public Step {
         max_places_(find(node.isa, T())) {
     const Tensor &x = image(node.in(0, kType)), &y = image(node.out(0, kType));
     in_window_ = node.attrs.integer("in_window", 0) != 0;
-    const Tensor& indices = node.out(1, in_window_ ? kType : DType::kInt64);
+    const Tensor& indices = node.out(kIndices, in_window_ ? kType : DType::kInt64);
     if (kType == kNarrow && (!in_window_ || window_.taps() > kMostNarrow))
       fail(Fault::kUnsupported, "places of %s", x.text().c_str());
     images_ = x.shape[0], height_ = x.shape[1], width_ = x.shape[2], channels_ = x.shape[3];
@@ -83,13 +86,13 @@ class MaxPoolIndices : public Step {
     });
     const size_t at = (row * out_width_ + ox) * channels_;
     max_places_({count, pixels, channels_, taps, window_.stride_x * channels_, places, kPlace,
-                 static_cast<T*>(b.outputs[0]) + at, static_cast<T*>(b.outputs[1]) + at});
+                 static_cast<T*>(b.outputs[0]) + at, static_cast<T*>(b.outputs[kIndices]) + at});
   }
 
   void pixel(const Buffers& b, size_t row, size_t ox) const {
     const size_t at = (row * out_width_ + ox) * channels_;
     float* const y = b.out() + at;
-    int64_t* const places = static_cast<int64_t*>(b.outputs[1]) + at;
+    int64_t* const places = static_cast<int64_t*>(b.outputs[kIndices]) + at;
     for (size_t c = 0; c < channels_; ++c) y[c] = -INFINITY, places[c] = -1;
     const size_t plane = height_ * width_, first = row / out_height_ * channels_;
     each_tap(b, row, ox, [&](const float* x, size_t, size_t pixel) {
@@ -145,7 +148,7 @@ MaxPlacesFn<Bf16> find_max_places_bf16(uint32_t isa) {
   fail(Fault::kUnsupported, "this instruction set has no %s", name_of(kNarrow));
 }
 
-PALM_OPERANDS(max_pool_indices, "image", "y indices")
+PALM_OPERANDS(max_pool_indices, kOperands)
 StepPtr make_max_pool_indices(const Node& node) {
   if (node.any_in(0).dtype == kNarrow) return std::make_unique<MaxPoolIndices<Bf16>>(node);
   return std::make_unique<MaxPoolIndices<float>>(node);

@@ -12,6 +12,9 @@
 namespace palm {
 namespace {
 
+constexpr Operands kOperands{"image indices", "y"};
+constexpr size_t kImage = kOperands.input("image"), kIndices = kOperands.input("indices");
+
 UnpoolFn<float> find(uint32_t isa, float) { return find_unpool(isa); }
 UnpoolFn<Bf16> find(uint32_t isa, Bf16) { return find_unpool_bf16(isa); }
 float to_float(float value) { return value; }
@@ -21,7 +24,7 @@ template <class T>
 class MaxUnpool : public Step {
  public:
   explicit MaxUnpool(const Node& node) : unpool_(find(node.isa, T())) {
-    const Tensor &x = image(node.in(0, kType)), &indices = node.in(1, kType);
+    const Tensor &x = image(node.in(kImage, kType)), &indices = node.in(kIndices, kType);
     const Tensor& y = image(node.out(0, kType));
     const Ints kernel = node.attrs.integers("kernel", Ints{1, 1});
     const Ints strides = node.attrs.integers("strides", Ints{1, 1});
@@ -52,7 +55,7 @@ class MaxUnpool : public Step {
         for (size_t i = 0; i < height_; ++i)
           for (size_t j = 0; j < width_; ++j) {
             const size_t at = n * in + (i * width_ + j) * channels_;
-            place(i, j, in_data(b, 0) + at, in_data(b, 1) + at, y);
+            place(i, j, in_data(b, kImage) + at, in_data(b, kIndices) + at, y);
           }
       }
     });
@@ -75,8 +78,8 @@ class MaxUnpool : public Step {
         [&](size_t begin, size_t end, int) {
           for (size_t row = begin; row < end; ++row) {
             const size_t from = row / rows * in_row, first = row % rows * columns;
-            if (!unpool_({width_, columns, channels_, first, rows * columns, in_data(b, 0) + from,
-                          in_data(b, 1) + from, out_data(b) + row * out_row}))
+            if (!unpool_({width_, columns, channels_, first, rows * columns, in_data(b, kImage) + from,
+                          in_data(b, kIndices) + from, out_data(b) + row * out_row}))
               inside.store(false, std::memory_order_relaxed);
           }
         });
@@ -125,9 +128,9 @@ UnpoolFn<Bf16> find_unpool_bf16(uint32_t isa) {
   fail(Fault::kUnsupported, "this instruction set has no %s", name_of(kNarrow));
 }
 
-PALM_OPERANDS(max_unpool, "image indices", "y")
+PALM_OPERANDS(max_unpool, kOperands)
 StepPtr make_max_unpool(const Node& node) {
-  if (node.any_in(0).dtype == kNarrow) return std::make_unique<MaxUnpool<Bf16>>(node);
+  if (node.any_in(kImage).dtype == kNarrow) return std::make_unique<MaxUnpool<Bf16>>(node);
   return std::make_unique<MaxUnpool<float>>(node);
 }
 

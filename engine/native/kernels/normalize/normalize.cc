@@ -11,6 +11,10 @@
 namespace palm {
 namespace {
 
+constexpr Operands kOperands{"x scale bias", "y"};
+constexpr size_t kX = kOperands.input("x"), kScale = kOperands.input("scale"),
+                 kBias = kOperands.input("bias");
+
 class NormalizeStep : public Step {
  public:
   explicit NormalizeStep(const Node& node)
@@ -21,7 +25,7 @@ class NormalizeStep : public Step {
         n_(node.attrs.size("n", 1)),
         epsilon_(node.attrs.number("epsilon")),
         centre_(node.attrs.integer("centre", 1) != 0) {
-    const Tensor &x = node.in(0), &y = node.out();
+    const Tensor &x = node.in(kX), &y = node.out();
     const size_t width = checked_product(groups_, n_);
     const size_t count = checked_product(checked_product(items_, rows_), width);
     if (x.count != count || y.count != count)
@@ -29,11 +33,11 @@ class NormalizeStep : public Step {
     const auto copy = [&](size_t i, std::vector<float>& to) {
       if (const float* p = node.constant(i, width)) to.assign(p, p + width);
     };
-    copy(1, scale_);
-    copy(2, bias_);
+    copy(kScale, scale_);
+    copy(kBias, bias_);
   }
 
-  bool reads(size_t i) const override { return i == 0; }
+  bool reads(size_t i) const override { return i == kX; }
 
   size_t scratch_bytes(int threads) const override {
     return rows_ == 1 ? 0 : checked_product(static_cast<size_t>(threads), columns_bytes());
@@ -48,7 +52,7 @@ class NormalizeStep : public Step {
       for (size_t i = begin; i < end; ++i) {
         const size_t first = i % parts * per_part, column = first * n_;
         const size_t at = i / parts * size + column;
-        run_({rows_, std::min(per_part, groups_ - first), n_, groups_ * n_, b.in(0) + at,
+        run_({rows_, std::min(per_part, groups_ - first), n_, groups_ * n_, b.in(kX) + at,
               scale_.empty() ? nullptr : scale_.data() + column,
               bias_.empty() ? nullptr : bias_.data() + column, epsilon_, centre_, b.out() + at,
               reinterpret_cast<float*>(scratch)});
@@ -56,7 +60,7 @@ class NormalizeStep : public Step {
     });
   }
 
-  bool in_place(size_t i) const override { return i == 0; }
+  bool in_place(size_t i) const override { return i == kX; }
 
  private:
   // Parts of an item are whole groups, of at least a cache line; a row is one part.
@@ -82,7 +86,7 @@ NormalizeFn find_normalize(uint32_t isa) {
 #undef PALM_KERNEL
 }
 
-PALM_OPERANDS(normalize, "x scale bias", "y")
+PALM_OPERANDS(normalize, kOperands)
 StepPtr make_normalize(const Node& node) { return std::make_unique<NormalizeStep>(node); }
 
 }  // namespace palm

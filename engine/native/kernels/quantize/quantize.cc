@@ -11,6 +11,10 @@
 namespace palm {
 namespace {
 
+constexpr Operands kOperands{"x scale zero_point", "y"};
+constexpr size_t kX = kOperands.input("x"), kScale = kOperands.input("scale"),
+                 kZeroPoint = kOperands.input("zero_point");
+
 struct Range {
   float low, high;
 };
@@ -68,7 +72,7 @@ class Quantize : public Step {
         to_bytes_(find_to_bytes(node.isa)),
         from_bytes_(find_from_bytes(node.isa)) {
     const std::string op = node.attrs.text("op");
-    const Tensor &x = axis_.check(node.any_in(0), axis_.size),
+    const Tensor &x = axis_.check(node.any_in(kX), axis_.size),
                  &y = axis_.check(node.any_out(), axis_.size);
     forward_ = op != "dequantize";
     back_ = op != "quantize";
@@ -76,14 +80,14 @@ class Quantize : public Step {
     else if (op == "quantize") narrow_ = y.dtype;
     else if (op == "dequantize") narrow_ = x.dtype;
     else fail(Fault::kModel, "attribute op: %.40s", op.c_str());
-    if (forward_) node.in(0);
+    if (forward_) node.in(kX);
     if (back_) node.out(0);
     if (forward_) range_ = range_of(narrow_);
-    const float* const scale = node.constant(1, node.in(1).count);
-    scales_.assign(scale, scale + node.in(1).count);
+    const float* const scale = node.constant(kScale, node.in(kScale).count);
+    scales_.assign(scale, scale + node.in(kScale).count);
     const Read read = find_read(narrow_);
     zeros_.assign(scales_.size(), 0);
-    if (const Tensor* zero = node.input(2)) {
+    if (const Tensor* zero = node.input(kZeroPoint)) {
       if (zero->dtype != narrow_ || zero->count != scales_.size() || !zero->constant)
         fail(Fault::kUnsupported, "zero point %s", zero->text().c_str());
       for (size_t i = 0; i < zeros_.size(); ++i) zeros_[i] = read(zero->constant, i);
@@ -99,7 +103,7 @@ class Quantize : public Step {
     count_ = x.count;
   }
 
-  bool reads(size_t i) const override { return i == 0; }
+  bool reads(size_t i) const override { return i == kX; }
 
   void run(const Buffers& b) const override {
     b.pool->parallel(count_, grain_of(kWorkOfTouching, 64), [&](size_t begin, size_t end, int) {
@@ -119,16 +123,16 @@ class Quantize : public Step {
     const float z = static_cast<float>(zero);
     const size_t size = size_of(narrow_);
     if (forward_ && back_) {
-      round_trip_(n, b.in(0) + begin, scale, z, range_.low, range_.high, b.out() + begin);
+      round_trip_(n, b.in(kX) + begin, scale, z, range_.low, range_.high, b.out() + begin);
     } else if (forward_) {
-      const float* const x = b.in(0) + begin;
+      const float* const x = b.in(kX) + begin;
       void* const y = static_cast<char*>(b.outputs[0]) + begin * size;
       if (narrow_ == DType::kInt8) quantize<int8_t>(n, x, scale, z, range_, y);
       else if (narrow_ == DType::kUint8) to_bytes_(n, x, scale, zero, static_cast<uint8_t*>(y));
       else if (narrow_ == DType::kInt16) quantize<int16_t>(n, x, scale, z, range_, y);
       else quantize<uint16_t>(n, x, scale, z, range_, y);
     } else {
-      const void* const x = static_cast<const char*>(b.inputs[0]) + begin * size;
+      const void* const x = static_cast<const char*>(b.inputs[kX]) + begin * size;
       float* const y = b.out() + begin;
       if (narrow_ == DType::kInt8) dequantize<int8_t>(n, x, scale, zero, y);
       else if (narrow_ == DType::kUint8)
@@ -174,7 +178,7 @@ FromBytesFn find_from_bytes(uint32_t isa) {
 #undef PALM_KERNEL
 }
 
-PALM_OPERANDS(quantize, "x scale zero_point", "y")
+PALM_OPERANDS(quantize, kOperands)
 StepPtr make_quantize(const Node& node) { return std::make_unique<Quantize>(node); }
 
 }  // namespace palm

@@ -13,8 +13,12 @@
 namespace palm {
 namespace {
 
-enum Input { kX, kW, kR, kBias, kH, kC, kPeepholes };
-enum Output { kY, kLastH, kLastC };
+constexpr Operands kOperands{"x w r b initial_h initial_c p", "y y_h y_c"};
+constexpr size_t kX = kOperands.input("x"), kW = kOperands.input("w"), kR = kOperands.input("r"),
+                 kBias = kOperands.input("b"), kH = kOperands.input("initial_h"),
+                 kC = kOperands.input("initial_c"), kPeepholes = kOperands.input("p");
+constexpr size_t kY = kOperands.output("y"), kLastH = kOperands.output("y_h"),
+                 kLastC = kOperands.output("y_c");
 
 constexpr size_t kUnits = 32, kRows = 32;
 constexpr size_t kStepsBetweenLooks = 64;
@@ -310,7 +314,7 @@ RecurrentFn find_recurrent(uint32_t isa) {
 #undef PALM_KERNEL
 }
 
-PALM_OPERANDS(recurrent, "x w r b initial_h initial_c p", "y y_h y_c")
+PALM_OPERANDS(recurrent, kOperands)
 StepPtr make_recurrent(const Node& node) { return std::make_unique<RecurrentStep>(node); }
 
 }  // namespace palm

@@ -4,16 +4,20 @@
 namespace palm {
 namespace {
 
+constexpr Operands kOperands{"x indices weights", "y"};
+constexpr size_t kX = kOperands.input("x"), kIndices = kOperands.input("indices"),
+                 kWeights = kOperands.input("weights");
+
 class Resample : public Step {
  public:
   explicit Resample(const Node& node) : axis_(node), taps_(node.attrs.size("taps", 1)) {
-    const Tensor& index = node.in(1, DType::kInt32);
-    axis_.check(node.in(0), axis_.size);
+    const Tensor& index = node.in(kIndices, DType::kInt32);
+    axis_.check(node.in(kX), axis_.size);
     if (!index.constant) fail(Fault::kUnsupported, "input 1: expected a constant");
     out_ = index.count / taps_;
     if (index.count % taps_) fail(Fault::kModel, "%zu indices of %zu", index.count, taps_);
     axis_.check(node.out(), out_);
-    const float* const weights = node.constant(2, index.count);
+    const float* const weights = node.constant(kWeights, index.count);
     if (!weights) fail(Fault::kModel, "input 2 is missing");
     weights_.assign(weights, weights + index.count);
     for (size_t i = 0; i < index.count; ++i) {
@@ -24,7 +28,7 @@ class Resample : public Step {
     }
   }
 
-  bool reads(size_t i) const override { return i == 0; }
+  bool reads(size_t i) const override { return i == kX; }
 
   void run(const Buffers& b) const override {
     const size_t n = axis_.inner;
@@ -32,7 +36,7 @@ class Resample : public Step {
                      [&](size_t begin, size_t end, int) {
                        for (size_t row = begin; row < end; ++row) {
                          const size_t k = row % out_;
-                         const float* const x = b.in(0) + row / out_ * axis_.size * n;
+                         const float* const x = b.in(kX) + row / out_ * axis_.size * n;
                          float* const y = b.out() + row * n;
                          for (size_t t = 0; t < taps_; ++t) {
                            const float weight = weights_[k * taps_ + t];
@@ -55,7 +59,7 @@ class Resample : public Step {
 
 }  // namespace
 
-PALM_OPERANDS(resample, "x indices weights", "y")
+PALM_OPERANDS(resample, kOperands)
 StepPtr make_resample(const Node& node) { return std::make_unique<Resample>(node); }
 
 }  // namespace palm

@@ -9,7 +9,15 @@
 namespace palm {
 namespace {
 
-enum { kImage, kRows, kNextRows, kRowWeights, kColumns, kNextColumns, kColumnWeights, kAddend };
+constexpr Operands kOperands{
+    "image rows next_rows row_weights columns next_columns column_weights addend", "y"};
+constexpr size_t kImage = kOperands.input("image"), kRows = kOperands.input("rows"),
+                 kNextRows = kOperands.input("next_rows"),
+                 kRowWeights = kOperands.input("row_weights"),
+                 kColumns = kOperands.input("columns"),
+                 kNextColumns = kOperands.input("next_columns"),
+                 kColumnWeights = kOperands.input("column_weights"),
+                 kAddend = kOperands.input("addend");
 
 // The tables say where each row and column of y comes from, so any rule of coordinates is exact.
 // The addend, if any, is added to what they give, and the sum clamped.
@@ -129,7 +137,7 @@ ResizeFn find_resize(uint32_t isa) {
 #undef PALM_KERNEL
 }
 
-PALM_OPERANDS(resize, "image rows next_rows row_weights columns next_columns column_weights addend", "y")
+PALM_OPERANDS(resize, kOperands)
 StepPtr make_resize(const Node& node) { return std::make_unique<Resize>(node); }
 
 }  // namespace palm

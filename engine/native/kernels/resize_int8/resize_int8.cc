@@ -10,16 +10,22 @@
 namespace palm {
 namespace {
 
+constexpr Operands kOperands{"image rows row_weights columns column_weights", "y"};
+constexpr size_t kImage = kOperands.input("image"), kRows = kOperands.input("rows"),
+                 kRowWeights = kOperands.input("row_weights"),
+                 kColumns = kOperands.input("columns"),
+                 kColumnWeights = kOperands.input("column_weights");
+
 class Resize : public Step {
  public:
   explicit Resize(const Node& node) : run_(find_resize_int8(node.isa)) {
-    const Tensor &x = image(node.in(0, DType::kUint8)), &y = image(node.out(0, DType::kUint8));
+    const Tensor &x = image(node.in(kImage, DType::kUint8)), &y = image(node.out(0, DType::kUint8));
     images_ = x.shape[0], height_ = x.shape[1], width_ = x.shape[2], channels_ = x.shape[3];
     out_height_ = y.shape[1], out_width_ = y.shape[2];
     if (y.shape[0] != images_ || y.shape[3] != channels_)
       fail(Fault::kModel, "%s into %s", x.text().c_str(), y.text().c_str());
-    const auto rows = numbers(node, 1, 2 * out_height_, height_);
-    const auto columns = numbers(node, 3, 2 * out_width_, width_);
+    const auto rows = numbers(node, kRows, 2 * out_height_, height_);
+    const auto columns = numbers(node, kColumns, 2 * out_width_, width_);
     for (size_t i = 0; i < out_height_; ++i) {
       upper_.push_back(static_cast<size_t>(rows[2 * i]));
       lower_.push_back(static_cast<size_t>(rows[2 * i + 1]));
@@ -31,11 +37,11 @@ class Resize : public Step {
     zero_ = byte_attr(node, "x_zero", 0);
     factor_ = scale_attr(node, "scale") / static_cast<float>(1 << 22);
     to_byte_ = palm::to_byte(node);
-    row_weights_ = numbers(node, 2, out_height_, (1 << 11) + 1);
-    column_weights_ = numbers(node, 4, out_width_, (1 << 11) + 1);
+    row_weights_ = numbers(node, kRowWeights, out_height_, (1 << 11) + 1);
+    column_weights_ = numbers(node, kColumnWeights, out_width_, (1 << 11) + 1);
   }
 
-  bool reads(size_t i) const override { return i == 0; }
+  bool reads(size_t i) const override { return i == kImage; }
 
   size_t scratch_bytes(int threads) const override {
     return static_cast<size_t>(threads) * line_bytes();
@@ -50,7 +56,7 @@ class Resize : public Step {
           for (size_t row = begin; row < end; ++row) {
             const size_t oy = row % out_height_;
             const uint8_t* const x =
-                static_cast<const uint8_t*>(b.inputs[0]) + row / out_height_ * height_ * in_row;
+                static_cast<const uint8_t*>(b.inputs[kImage]) + row / out_height_ * height_ * in_row;
             run_({in_row, x + upper_[oy] * in_row, x + lower_[oy] * in_row, row_weights_[oy], line,
                   out_width_, channels_, from_.data(), to_.data(), column_weights_.data(),
                   static_cast<uint8_t*>(b.outputs[0]) + row * out_row, zero_, factor_, to_byte_});
@@ -91,7 +97,7 @@ ResizeInt8Fn find_resize_int8(uint32_t isa) {
 #undef PALM_KERNEL
 }
 
-PALM_OPERANDS(resize_int8, "image rows row_weights columns column_weights", "y")
+PALM_OPERANDS(resize_int8, kOperands)
 StepPtr make_resize_int8(const Node& node) { return std::make_unique<Resize>(node); }
 
 }  // namespace palm

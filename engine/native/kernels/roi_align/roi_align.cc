@@ -10,21 +10,25 @@
 namespace palm {
 namespace {
 
+constexpr Operands kOperands{"image rois batch_indices", "y"};
+constexpr size_t kImage = kOperands.input("image"), kRois = kOperands.input("rois"),
+                 kBatchIndices = kOperands.input("batch_indices");
+
 class RoiAlign : public Step {
  public:
   explicit RoiAlign(const Node& node)
-      : indices_(node.any_in(2)),
+      : indices_(node.any_in(kBatchIndices)),
         scale_(node.attrs.number("spatial_scale", 1.f)),
         offset_(node.attrs.number("offset", 0.5f)),
         ratio_(node.attrs.size("sampling_ratio")) {
     const std::string mode = node.attrs.text("mode");
     max_ = mode == "max";
     if (!max_ && mode != "avg") fail(Fault::kModel, "attribute mode: %.40s", mode.c_str());
-    const Tensor &x = image(node.in(0)), &rois = node.in(1), &y = image(node.out());
+    const Tensor &x = image(node.in(kImage)), &rois = node.in(kRois), &y = image(node.out());
     images_ = x.shape[0], height_ = x.shape[1], width_ = x.shape[2], channels_ = x.shape[3];
     regions_ = y.shape[0], out_height_ = y.shape[1], out_width_ = y.shape[2];
     if (y.shape[3] != channels_ || rois.count != checked_product(4, regions_) ||
-        node.any_in(2).count != regions_ || ratio_ > kMostSamples || height_ > kMostSide ||
+        node.any_in(kBatchIndices).count != regions_ || ratio_ > kMostSamples || height_ > kMostSide ||
         width_ > kMostSide || (y.count && x.count == 0)) {
       fail(Fault::kModel, "%s of %s into %s", rois.text().c_str(), x.text().c_str(),
            y.text().c_str());
@@ -32,7 +36,7 @@ class RoiAlign : public Step {
   }
 
   void run(const Buffers& b) const override {
-    for (size_t r = 0; r < regions_; ++r) indices_.at(b.inputs[2], r, images_);
+    for (size_t r = 0; r < regions_; ++r) indices_.at(b.inputs[kBatchIndices], r, images_);
     b.pool->parallel(regions_ * out_height_,
                      grain_of(out_width_ * channels_ * kWorkOfTouching * 16),
                      [&](size_t begin, size_t end, int) {
@@ -76,9 +80,9 @@ class RoiAlign : public Step {
   }
 
   void row(const Buffers& b, size_t region, size_t bin_y) const {
-    const float* const roi = b.in(1) + region * 4;
-    const size_t index = indices_.at(b.inputs[2], region, images_);
-    const float* const x = b.in(0) + index * height_ * width_ * channels_;
+    const float* const roi = b.in(kRois) + region * 4;
+    const size_t index = indices_.at(b.inputs[kBatchIndices], region, images_);
+    const float* const x = b.in(kImage) + index * height_ * width_ * channels_;
     const float left = roi[0] * scale_ - offset_, top = roi[1] * scale_ - offset_;
     float width = roi[2] * scale_ - offset_ - left, height = roi[3] * scale_ - offset_ - top;
     if (offset_ == 0) width = std::max(width, 1.f), height = std::max(height, 1.f);
@@ -147,7 +151,7 @@ class RoiAlign : public Step {
 
 }  // namespace
 
-PALM_OPERANDS(roi_align, "image rois batch_indices", "y")
+PALM_OPERANDS(roi_align, kOperands)
 StepPtr make_roi_align(const Node& node) { return std::make_unique<RoiAlign>(node); }
 
 }  // namespace palm

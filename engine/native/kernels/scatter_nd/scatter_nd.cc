@@ -6,12 +6,16 @@
 namespace palm {
 namespace {
 
+constexpr Operands kOperands{"x indices updates", "y"};
+constexpr size_t kX = kOperands.input("x"), kIndices = kOperands.input("indices"),
+                 kUpdates = kOperands.input("updates");
+
 class ScatterNd : public Step {
  public:
   explicit ScatterNd(const Node& node)
       : tuples_(node, 1),
-        combine_(find_combine(node.attrs.text("reduction", "none"), node.any_in(0).dtype)) {
-    const Tensor &x = node.any_in(0), &updates = node.any_in(2), &y = node.any_out();
+        combine_(find_combine(node.attrs.text("reduction", "none"), node.any_in(kX).dtype)) {
+    const Tensor &x = node.any_in(kX), &updates = node.any_in(kUpdates), &y = node.any_out();
     if (x.dtype != y.dtype || x.count != tuples_.array() || y.count != x.count ||
         updates.dtype != x.dtype ||
         updates.count != checked_product(tuples_.count(), tuples_.inner())) {
@@ -24,13 +28,13 @@ class ScatterNd : public Step {
 
   void run(const Buffers& b) const override {
     char* const y = static_cast<char*>(b.outputs[0]);
-    const char* update = static_cast<const char*>(b.inputs[2]);
-    if (y != b.inputs[0]) std::memcpy(y, b.inputs[0], bytes_);
+    const char* update = static_cast<const char*>(b.inputs[kUpdates]);
+    if (y != b.inputs[kX]) std::memcpy(y, b.inputs[kX], bytes_);
     for (size_t k = 0; k < tuples_.count(); ++k, update += run_bytes_)
-      combine_(tuples_.inner(), update, y + tuples_.run(b.inputs[1], k) * run_bytes_);
+      combine_(tuples_.inner(), update, y + tuples_.run(b.inputs[kIndices], k) * run_bytes_);
   }
 
-  bool in_place(size_t i) const override { return i == 0; }
+  bool in_place(size_t i) const override { return i == kX; }
 
  private:
   Tuples tuples_;
@@ -40,7 +44,7 @@ class ScatterNd : public Step {
 
 }  // namespace
 
-PALM_OPERANDS(scatter_nd, "x indices updates", "y")
+PALM_OPERANDS(scatter_nd, kOperands)
 StepPtr make_scatter_nd(const Node& node) { return std::make_unique<ScatterNd>(node); }
 
 }  // namespace palm

@@ -189,10 +189,7 @@ class SeparableConv : public Step {
 
 }  // namespace
 
-PALM_OPERANDS(separable_conv,
-              "image/pixels depthwise_weights depthwise_bias depthwise_slope weights bias slope "
-              "residual/pixels",
-              "y/pixels")
+PALM_OPERANDS(separable_conv, separable::kOperands)
 StepPtr make_separable_conv(const Node& node) { return std::make_unique<SeparableConv>(node); }
 
 }  // namespace palm

@@ -7,16 +7,16 @@ namespace palm {
 // the depthwise convolution's; activation, activation_params and, for which see ConvShape in
 // kernels/conv/conv.h, outputs_last are the other one's.
 namespace separable {
-enum Input {
-  kX,
-  kDepthwiseWeights,
-  kDepthwiseBias,
-  kDepthwiseSlope,
-  kWeights,
-  kBias,
-  kSlope,
-  kResidual
-};
+constexpr Operands kOperands{
+    "image/pixels depthwise_weights depthwise_bias depthwise_slope weights bias slope "
+    "residual/pixels",
+    "y/pixels"};
+constexpr size_t kX = kOperands.input("image"),
+                 kDepthwiseWeights = kOperands.input("depthwise_weights"),
+                 kDepthwiseBias = kOperands.input("depthwise_bias"),
+                 kDepthwiseSlope = kOperands.input("depthwise_slope"),
+                 kWeights = kOperands.input("weights"), kBias = kOperands.input("bias"),
+                 kSlope = kOperands.input("slope"), kResidual = kOperands.input("residual");
 }  // namespace separable
 
 // One, or none where it is no faster than two steps: threads share rows alone, and a block of rows

@@ -9,6 +9,9 @@
 namespace palm {
 namespace {
 
+constexpr Operands kOperands{"x", "y indices"};
+constexpr size_t kIndices = kOperands.output("indices");
+
 struct Line {
   size_t n, k;
   ptrdiff_t step;
@@ -64,7 +67,7 @@ class TopK : public Step {
   explicit TopK(const Node& node) : axis_(node), k_(node.attrs.size("k")) {
     const Tensor &x = axis_.check(node.any_in(0), axis_.size),
                  &values = axis_.check(node.any_out(), k_);
-    axis_.check(node.out(1, DType::kInt64), k_);
+    axis_.check(node.out(kIndices, DType::kInt64), k_);
     if (x.dtype != values.dtype || k_ > axis_.size || axis_.size > UINT32_MAX)
       fail(Fault::kModel, "%zu of %s into %s", k_, x.text().c_str(), values.text().c_str());
     run_ = find(x.dtype, node.attrs.integer("largest", 1) != 0);
@@ -85,7 +88,7 @@ class TopK : public Step {
             run_({axis_.size, k_, static_cast<ptrdiff_t>(axis_.inner),
                   static_cast<const char*>(b.inputs[0]) + axis_.line(i, axis_.size) * item_,
                   static_cast<char*>(b.outputs[0]) + to * item_,
-                  static_cast<int64_t*>(b.outputs[1]) + to},
+                  static_cast<int64_t*>(b.outputs[kIndices]) + to},
                  reinterpret_cast<uint32_t*>(order));
           }
         });
@@ -101,7 +104,7 @@ class TopK : public Step {
 
 }  // namespace
 
-PALM_OPERANDS(top_k, "x", "y indices")
+PALM_OPERANDS(top_k, kOperands)
 StepPtr make_top_k(const Node& node) { return std::make_unique<TopK>(node); }
 
 }  // namespace palm

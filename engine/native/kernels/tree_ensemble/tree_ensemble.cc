@@ -10,21 +10,21 @@
 namespace palm {
 namespace {
 
-enum Input {
-  kX,
-  kFeatures,
-  kModes,
-  kSplits,
-  kTrueNodes,
-  kFalseNodes,
-  kTrueLeaves,
-  kFalseLeaves,
-  kTargets,
-  kWeights,
-  kRoots,
-  kMissing,
-  kMembers
-};
+constexpr Operands kOperands{
+    "x nodes_featureids nodes_modes nodes_splits nodes_truenodeids nodes_falsenodeids "
+    "nodes_trueleafs nodes_falseleafs leaf_targetids leaf_weights tree_roots "
+    "nodes_missing_value_tracks_true membership_values",
+    "y"};
+constexpr size_t kX = kOperands.input("x"), kFeatures = kOperands.input("nodes_featureids"),
+                 kModes = kOperands.input("nodes_modes"), kSplits = kOperands.input("nodes_splits"),
+                 kTrueNodes = kOperands.input("nodes_truenodeids"),
+                 kFalseNodes = kOperands.input("nodes_falsenodeids"),
+                 kTrueLeaves = kOperands.input("nodes_trueleafs"),
+                 kFalseLeaves = kOperands.input("nodes_falseleafs"),
+                 kTargets = kOperands.input("leaf_targetids"),
+                 kWeights = kOperands.input("leaf_weights"), kRoots = kOperands.input("tree_roots"),
+                 kMissing = kOperands.input("nodes_missing_value_tracks_true"),
+                 kMembers = kOperands.input("membership_values");
 enum Mode : uint8_t { kLeq, kLt, kGte, kGt, kEq, kNeq, kMember };
 enum Aggregate { kAverage, kSum, kMin, kMax };
 
@@ -304,11 +304,7 @@ class TreeEnsemble : public Step {
 
 }  // namespace
 
-PALM_OPERANDS(tree_ensemble,
-              "x nodes_featureids nodes_modes nodes_splits nodes_truenodeids nodes_falsenodeids "
-              "nodes_trueleafs nodes_falseleafs leaf_targetids leaf_weights tree_roots "
-              "nodes_missing_value_tracks_true membership_values",
-              "y")
+PALM_OPERANDS(tree_ensemble, kOperands)
 StepPtr make_tree_ensemble(const Node& node) { return std::make_unique<TreeEnsemble>(node); }
 
 }  // namespace palm

@@ -9,7 +9,9 @@
 namespace palm {
 namespace {
 
-enum Input { kX, kWeight, kBias, kSlope };
+constexpr Operands kOperands{"image weights bias slope", "y"};
+constexpr size_t kX = kOperands.input("image"), kWeight = kOperands.input("weights"),
+                 kBias = kOperands.input("bias"), kSlope = kOperands.input("slope");
 
 constexpr size_t kDims = 3;
 
@@ -48,7 +50,7 @@ class VolumeConv : public Step {
     panels_ = kernel_.count_panels(n);
   }
 
-  bool reads(size_t i) const override { return i == 0; }
+  bool reads(size_t i) const override { return i == kX; }
 
   size_t scratch_bytes(int threads) const override {
     return checked_product(checked_product(taps(), sizeof(float*)), static_cast<size_t>(threads));
@@ -103,7 +105,7 @@ class VolumeConv : public Step {
 
 }  // namespace
 
-PALM_OPERANDS(volume_conv, "image weights bias slope", "y")
+PALM_OPERANDS(volume_conv, kOperands)
 StepPtr make_volume_conv(const Node& node) { return std::make_unique<VolumeConv>(node); }
 
 }  // namespace palm
