@@ -78,6 +78,15 @@ def candidates(
     has one, "" without terms, other steps have none.
     """
 
+def touching_seconds(bytes: int) -> float:
+    """What the cost model expects of a step that writes so much once, with 1 thread."""
+
+def sharing_seconds() -> float:
+    """What the cost model expects a step to take beside half its time where 2 threads share it."""
+
+def most_bytes_in_place() -> int:
+    """Bytes of one model's constants up to which runs had better read them where they lie."""
+
 class Program:
     """A plan, checked and with its weights packed; immutable and shared by its sessions."""
 

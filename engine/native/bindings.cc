@@ -455,6 +455,9 @@ NB_MODULE(_native, m) {
   m.def("functions", &functions);
   m.def("candidates", &candidates, nb::arg("tensors"), nb::arg("steps"),
         nb::arg("isa") = "", nb::arg("constants") = nb::tuple());
+  m.def("touching_seconds", &palm::touching_seconds, nb::arg("bytes"));
+  m.def("sharing_seconds", &palm::sharing_seconds);
+  m.def("most_bytes_in_place", &palm::most_bytes_in_place);
   nb::class_<Session>(m, "Session")
       .def(
           "run",

@@ -10,6 +10,10 @@ double touching_seconds(size_t bytes) {
   return kCall + kByte * static_cast<double>(bytes);
 }
 
+double sharing_seconds() { return 3e-6; }
+
+size_t most_bytes_in_place() { return 4 << 20; }
+
 namespace {
 
 std::vector<Candidate> of_kernel(const std::string& kernel, const Node& node) {

@@ -22,4 +22,12 @@ std::vector<Candidate> candidates(const std::string& kernel, const Node& node);
 // What numbers take that are written once, after what is read for them.
 double touching_seconds(size_t bytes);
 
+// What a step that two threads share takes beside half its time: fork and join, and lines that the
+// other core has written.
+double sharing_seconds();
+
+// Constants of one model that runs may read where the file has them, in bytes: more of them in
+// small pages, as files have them, is read more slowly than what is packed into huge ones.
+size_t most_bytes_in_place();
+
 }  // namespace palm

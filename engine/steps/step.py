@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TypeAlias
 
+from palmkit.engine.cached import cached
 from palmkit.engine.ir import numpy_dtype
 
 # Between the names of the nodes that one step does.
@@ -79,7 +80,7 @@ class View:
         """The elements from one index to the next, for each dim."""
         return tuple(strides_of(self.dims)) if self.strides is None else self.strides
 
-    @property
+    @cached
     def pixel(self) -> int | None:
         """The elements from one run along the last dim, a pixel, to the next.
 
@@ -99,7 +100,7 @@ class View:
             expected *= dim
         return pixel if pixel >= self.dims[-1] else None
 
-    @property
+    @cached
     def ends(self) -> tuple[int, int]:
         """The first element of the buffer that the view reaches, and the one behind its last."""
         if not self.elements:

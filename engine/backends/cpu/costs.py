@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from palmkit.engine.ir import Array
 from palmkit.engine.steps.plan import Plan, unplaced
 from palmkit.engine.steps.rewriting import Lowered
-from palmkit.engine.steps.step import Step
+from palmkit.engine.steps.step import Step, View, view_bytes
 
 _CONSTANT = "constant"
 
@@ -50,6 +50,39 @@ def expected_s(lowered: Lowered, steps: Sequence[Step]) -> list[float | None]:
     """
     candidates = ranked_steps(steps, lowered.constants)
     return [each[0].seconds if each else None for each in candidates]
+
+
+def seconds_alone(lowered: Lowered) -> list[float]:
+    """Return what each step is expected to take with one thread.
+
+    A step that the cost model has nothing for is counted as one that writes its output once.
+    """
+    from palmkit.engine import _native
+
+    def touching_s(y: View) -> float:
+        return _native.touching_seconds(view_bytes(y.dtype, y.dims))
+
+    expected = zip(lowered.steps, expected_s(lowered, lowered.steps), strict=True)
+    return [touching_s(step.y) if seconds is None else seconds for step, seconds in expected]
+
+
+def seconds_shared(seconds: Sequence[float]) -> list[float]:
+    """Return what steps of so many seconds take where two threads share each, if that is less."""
+    return [min(each, each / 2 + sharing_seconds()) for each in seconds]
+
+
+def most_bytes_in_place() -> int:
+    """Return how many bytes of constants runs had better read where a file has them."""
+    from palmkit.engine import _native
+
+    return _native.most_bytes_in_place()
+
+
+def sharing_seconds() -> float:
+    """Return what a step that two threads share takes beside half its time."""
+    from palmkit.engine import _native
+
+    return _native.sharing_seconds()
 
 
 def pays(lowered: Lowered, new: Step, old: Sequence[Step]) -> bool:

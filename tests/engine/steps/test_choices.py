@@ -96,16 +96,18 @@ def test_the_fastest_algorithm_is_chosen(timed: list[Sequence[str]]) -> None:
 
 def test_weights_lie_in_a_file_as_they_are_read() -> None:
     text = """
-        x = input(1, 4, 4, 64)
+        x = input(1, 8, 8, 64)
         w = random(64, 1, 1, 64)
         d = random(64, 3, 3, 1)
         v = random(32, 1, 1, 64)
-        a = conv(1, 4, 4, 64, image=x, weights=w)
-        b = separable_conv(1, 4, 4, 32, image=a, depthwise_weights=d, weights=v)
+        a = conv(1, 8, 8, 64, image=x, weights=w)
+        b = separable_conv(1, 8, 8, 32, image=a, depthwise_weights=d, weights=v, strides=[1, 1],
+            dilations=[1, 1], pads=[1, 1, 1, 1])
     """
     after = """
         conv(image=x, weights=w, y=a, outputs_last=1)
-        separable_conv(image=a, depthwise_weights=d, weights=v, y=b, outputs_last=1)
+        separable_conv(image=a, depthwise_weights=d, weights=v, y=b, strides=[1, 1],
+            dilations=[1, 1], pads=[1, 1, 1, 1], outputs_last=1)
     """
     changed(text, after, read_in_place, weights="float32")
     made = read_in_place(Text.of(text, Purpose(weights="float32")).lowered)

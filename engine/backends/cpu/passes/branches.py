@@ -9,18 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import prod
 
+from palmkit.engine.backends.cpu.costs import seconds_alone, seconds_shared, sharing_seconds
 from palmkit.engine.steps.rewriting import Lowered
 from palmkit.engine.steps.step import BRANCH, Step, View, is_apart
 
-# Multiply-adds, or floats touched times eight, of a step that is small.
-_MOST_WORK = 1_000_000
-_WORK_OF_TOUCHING = 8
-# What a window has to have so that it is worth it: work, and the smaller branch's share of it.
-_LEAST_WORK, _LEAST_SHARE = 200_000, 0.3
-# Steps of one piece at the head of a window, beyond which it is given up.
-_MOST_ALONE = 8
+# Steps that win nothing, one after the other, beyond which the search for a window's end is given
+# up: one that two threads share well, or several of one piece.
+_PATIENCE = 8
 
 
 def share_out(lowered: Lowered) -> Lowered:
@@ -30,18 +26,13 @@ def share_out(lowered: Lowered) -> Lowered:
     """
     if lowered.purpose.threads < 2:
         return lowered
-    steps = lowered.steps
-    work = [_work(step) for step in steps]
-    # Of the small steps that follow one another from each on.
-    ahead = [0] * (len(steps) + 1)
-    for i in reversed(range(len(steps))):
-        ahead[i] = ahead[i + 1] + work[i] if work[i] <= _MOST_WORK else 0
-    best, saved = range(0), _LEAST_WORK * _LEAST_SHARE
+    steps, search = lowered.steps, _Search(lowered)
+    best, saved = range(0), 0.0
     for first in _forks(steps):
-        if ahead[first] / 2 > saved:
-            last, saves = _window(steps, work, first)
-            if saves > saved:
-                best, saved = range(first, last + 1), saves
+        last, saves = search.window(first)
+        if saves > saved:
+            best, saved = range(first, last + 1), saves
+    work = search.alone
     pieces = _Pieces()
     for i in best:
         pieces.add(i, steps[i], work[i])
@@ -63,7 +54,7 @@ class _Pieces:
     """Steps one after the other, in pieces that do not need one another."""
 
     def __init__(self) -> None:
-        self.work: dict[int, int] = {}  # of each piece, by its root
+        self.work: dict[int, float] = {}  # of each piece, by its root
         self._above: dict[int, int] = {}
         self._writers: dict[int, list[tuple[View, int]]] = {}
 
@@ -72,7 +63,7 @@ class _Pieces:
             i = self._above[i]
         return i
 
-    def add(self, i: int, step: Step, work: int) -> None:
+    def add(self, i: int, step: Step, work: float) -> None:
         self._above[i] = i
         for view in (*step.reads, *step.writes):
             for written, writer in self._writers.get(id(view.buffer), ()):
@@ -83,12 +74,6 @@ class _Pieces:
         for view in step.writes:
             self._writers.setdefault(id(view.buffer), []).append((view, i))
         self.work[i] = work
-
-
-def _work(step: Step) -> int:
-    rows = prod(step.y.dims[:-1])
-    weights = sum(view.elements for view in step.reads if view.buffer.place == "constant")
-    return rows * weights + _WORK_OF_TOUCHING * step.y.elements
 
 
 def _read(step: Step) -> list[object]:
@@ -108,28 +93,37 @@ def _forks(steps: Sequence[Step]) -> list[int]:
     return found
 
 
-def _window(steps: Sequence[Step], work: Sequence[int], first: int) -> tuple[int, int]:
-    """The last step of the best window that begins here, and the work that it saves."""
-    pieces = _Pieces()
-    best, saved, total = first, 0, 0
-    for last in range(first, len(steps)):
-        if work[last] > _MOST_WORK:
-            break
-        pieces.add(last, steps[last], work[last])
-        total += work[last]
-        if len(pieces.work) == 1 and last - first >= _MOST_ALONE:
-            break
-        # The smaller side has no more than all that is not in the largest piece.
-        if total - max(pieces.work.values()) > max(saved, _LEAST_SHARE * total):
-            least = min(_sides(pieces.work)[0])
-            if least > saved and least >= _LEAST_SHARE * total:
-                best, saved = last, least
-    return best, saved
+class _Search:
+    """Looks for windows of steps that two threads had better share out than share, by seconds."""
+
+    def __init__(self, lowered: Lowered) -> None:
+        self._steps = lowered.steps
+        self.alone = seconds_alone(lowered)
+        self._shared = seconds_shared(self.alone)
+        self._fork = sharing_seconds()
+
+    def window(self, first: int) -> tuple[int, float]:
+        """The last step of the best window that begins here, and what it saves."""
+        pieces = _Pieces()
+        best, saved, shared = first, 0.0, 0.0
+        for last in range(first, len(self._steps)):
+            pieces.add(last, self._steps[last], self.alone[last])
+            shared += self._shared[last]
+            # The larger side has at least the largest piece.
+            saves = shared - max(pieces.work.values()) - self._fork
+            if saves > saved:
+                saves = shared - max(_sides(pieces.work)[0]) - self._fork
+                if saves > saved:
+                    best, saved = last, saves
+            alone = len(pieces.work) == 1 and last - first >= _PATIENCE
+            if alone or saves < -_PATIENCE * self._fork:
+                break
+        return best, saved
 
 
-def _sides(work: Mapping[int, int]) -> tuple[tuple[int, int], dict[int, int]]:
+def _sides(work: Mapping[int, float]) -> tuple[tuple[float, float], dict[int, int]]:
     """The work of two even sides, and of each piece which side it is on, 1 or 2."""
-    totals, owners = [0, 0], dict[int, int]()
+    totals, owners = [0.0, 0.0], dict[int, int]()
     for each in sorted(work, key=lambda i: -work[i]):
         side = int(totals[1] < totals[0])
         totals[side] += work[each]

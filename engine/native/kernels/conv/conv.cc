@@ -191,6 +191,14 @@ bool suits(const Algorithm& algorithm, const ConvShape& shape, uint32_t isa, boo
   return algorithm.make_bf16 && (algorithm.tiles != Tiles::kAll || has_tiles(isa));
 }
 
+// Whether weights with their outputs last are read as fast as packed ones: whole vectors of them, in
+// rows that are not long; few are packed in no time.
+bool is_well_read(const ConvShape& s) {
+  constexpr size_t kVector = 8, kLongest = 256, kFewest = 1024;
+  return s.groups == 1 && s.out_channels % kVector == 0 && s.out_channels <= kLongest &&
+         s.out_channels * s.taps() * s.channels >= kFewest;
+}
+
 struct Ranked {
   const Algorithm* algorithm;
   CostTerms terms;
@@ -229,7 +237,9 @@ std::vector<Candidate> conv_candidates(const Node& node) {
   if (is_gated && (image(node.in(kX)).shape[0] != 1 || node.in(kWeights).count > kMostGated))
     return candidates;
   const bool exact = wants_exact(node);
-  for (const Ranked& each : Ranking(ConvShape(node), node.isa, Conv::is_bf16(node))) {
+  const ConvShape shape(node);
+  if (shape.outputs_last && !is_well_read(shape)) return candidates;
+  for (const Ranked& each : Ranking(shape, node.isa, Conv::is_bf16(node))) {
     if (exact && !each.algorithm->exact) continue;
     candidates.push_back(
         {each.algorithm->name, each.seconds, {each.terms.begin(), each.terms.end()}});

@@ -23,12 +23,13 @@ std::vector<Candidate> separable_candidates(const Node& node) {
   of_second.set("outputs_last", node.attrs.integer("outputs_last", 0));
   const Node first{{&x, node.input(separable::kDepthwiseWeights)}, {&between}, of_first, node.isa};
   const Node second{{&between, &w}, {&y}, of_second, node.isa};
-  double seconds = -touching_seconds(between.bytes());
-  for (const Candidate& each : conv_candidates(first))
-    if (each.algorithm == "depthwise") seconds += each.seconds;
-  for (const Candidate& each : conv_candidates(second))
-    if (each.algorithm == "gemm") seconds += each.seconds;
-  return {{"", std::max(seconds, 0.0), {}}};
+  const auto seconds_by = [](const Node& node, const char* algorithm) {
+    for (const Candidate& each : conv_candidates(node))
+      if (each.algorithm == algorithm) return each.seconds;
+    fail(Fault::kUnsupported, "not by %s", algorithm);
+  };
+  const double seconds = seconds_by(first, "depthwise") + seconds_by(second, "gemm");
+  return {{"", std::max(seconds - touching_seconds(between.bytes()), 0.0), {}}};
 }
 
 }  // namespace palm
