@@ -15,7 +15,8 @@ false     of a hundred faces found, those where there is none
 ms        a frame takes, on average, with one thread
 
 of FaceDetector and FaceMesh in video mode, and of pictures: each frame is searched as a picture,
-and a face gets the id of the one that it overlaps most, greedily by IoU.
+and a face gets the id of the one that it overlaps most, greedily by IoU. `--kit gestures
+hand-pictures` does so for hands, with an index of those.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,7 @@ from palmkit.kits import FaceDetector, FaceMesh, GestureRecognizer
 from palmkit.kits.boxes import Floats, corners, iou
 from palmkit.kits.cli.command import progress_bar
 from palmkit.kits.image import Image
+from palmkit.kits.results.things import Things
 from palmkit.models.tracking.clips import (
     SPEEDS,
     Frame,
@@ -54,7 +56,8 @@ Follower: TypeAlias = Callable[[Image, float], tuple[Floats, NDArray[np.int64]]]
 
 FRAMES_PER_S = 30
 MOTIONS = ("pan", "shake", "crossing")
-KITS = ("detector", "mesh", "pictures", "gestures")
+KITS = ("detector", "mesh", "pictures", "gestures", "hand-pictures")
+OF_HANDS = KITS[3:]
 # A face found overlaps what it is by this much or more.
 SAME = 0.3
 # The ids of pictures end when they were not seen in so many frames.
@@ -156,29 +159,19 @@ class ByOverlap:
 
 def follower(kit: str) -> Follower:
     """Return what follows the things of one clip: one of KITS."""
-    if kit == "pictures":
-        detector, by_overlap = FaceDetector(), ByOverlap()
-
-        def find(frame: Image, _: float) -> tuple[Floats, NDArray[np.int64]]:
-            boxes = corners(detector.detect(frame).boxes)
-            return boxes, by_overlap.update(boxes)
-
-        return find
-    if kit == "gestures":
-        recognizer = GestureRecognizer("video")
-
-        def recognize(frame: Image, timestamp_ms: float) -> tuple[Floats, NDArray[np.int64]]:
-            hands = recognizer.recognize(frame, timestamp_ms)
-            assert hands.ids is not None
-            return corners(hands.boxes), hands.ids
-
-        return recognize
-    faces = FaceDetector("video") if kit == "detector" else FaceMesh("video")
+    find: Callable[..., Things[Any]]
+    is_video = kit in ("detector", "mesh", "gestures")
+    mode: Literal["video", "image"] = "video" if is_video else "image"
+    if kit in OF_HANDS:
+        find = GestureRecognizer(mode).recognize
+    else:
+        find = (FaceMesh if kit == "mesh" else FaceDetector)(mode).detect
+    by_overlap = ByOverlap()
 
     def follow(frame: Image, timestamp_ms: float) -> tuple[Floats, NDArray[np.int64]]:
-        found = faces.detect(frame, timestamp_ms)
-        assert found.ids is not None
-        return corners(found.boxes), found.ids
+        found = find(frame, timestamp_ms) if is_video else find(frame)
+        boxes = corners(found.boxes)
+        return boxes, by_overlap.update(boxes) if found.ids is None else found.ids
 
     return follow
 
@@ -264,7 +257,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
         nargs="+",
         choices=KITS,
         default=KITS[:3],
-        help="gestures takes an index of hands, six photos of which are made a group",
+        help="the last two take an index of hands, six photos of which are made a group",
     )
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
     options = parser.parse_args(None if arguments is None else list(arguments))
@@ -272,7 +265,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
     for motion in options.motion:
         for kit in options.kit:
             counts = Counts()
-            hands = kit == "gestures"
+            hands = kit in OF_HANDS
             made = clips(
                 options.index, options.split, motion, options.photos, options.frames, hands
             )

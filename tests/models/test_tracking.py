@@ -12,7 +12,7 @@ from palmkit.kits.boxes import Floats, iou
 from palmkit.kits.image import Image
 from palmkit.models.tracking import clips
 from palmkit.models.tracking.clips import Frame, Photo
-from palmkit.models.tracking.evaluate import ByOverlap, Counts, main, measure
+from palmkit.models.tracking.evaluate import KITS, ByOverlap, Counts, main, measure
 
 COLOURS = ((200, 0, 0), (0, 200, 0), (0, 0, 200))
 
@@ -166,7 +166,10 @@ def test_pictures_get_the_id_of_what_they_overlap() -> None:
     assert update(by, three) == [3]
 
 
-def test_the_command_prints_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("kit", KITS)
+def test_the_command_prints_a_table(
+    kit: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     photo = group()
     Pillow.fromarray(photo.picture).save(tmp_path / "group.png")
     sides = np.concatenate([photo.boxes[:, :2], photo.boxes[:, 2:] - photo.boxes[:, :2]], axis=1)
@@ -174,10 +177,10 @@ def test_the_command_prints_a_table(tmp_path: Path, capsys: pytest.CaptureFixtur
     other = {"file": "none.png", "split": "train", "boxes": sides.tolist() * 2}
     index = tmp_path / "index.jsonl"
     index.write_text("".join(json.dumps(each) + "\n" for each in (row, other)))
-    main([str(index), "--frames", "3", "--motion", "pan", "shake", "--kit", "pictures", "-q"])
+    main([str(index), "--frames", "3", "--motion", "pan", "shake", "--kit", kit, "-q"])
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 4
-    # Squares are no faces: all are missed.
+    # Squares are no faces and no hands: all are missed.
     for line, motion in zip(lines[2:], ("pan", "shake"), strict=True):
         cells = [cell.strip() for cell in line.strip("|").split("|")]
-        assert cells[:5] == [motion, "pictures", "0", "100.0", "0.0"]
+        assert cells[:5] == [motion, kit, "0", "100.0", "0.0"]
