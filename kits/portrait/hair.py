@@ -90,7 +90,7 @@ class HairSegmenter(Segmenter):
         else:
             mask = np.zeros(image.shape[:2], np.float32)
         for head in heads:
-            self._add(mask, image, area, head, Steady(), time_s, True)
+            self._add(mask, image, area, head, Steady(), time_s)
         return mask
 
     def around(
@@ -100,12 +100,13 @@ class HairSegmenter(Segmenter):
         area: tuple[int, int, int, int],
         time_s: float | None,
         fine: bool = True,
+        twice: bool = False,
     ) -> refine.Mask:
         """Return the hair round faces that are already found, for kits that find them anyway.
 
-        fine: False for a mask that does not follow the picture's edges, which is faster. faces:
-        with the boxes that FaceDetector gives. area: left, top, right, bottom. time_s: as in
-        Kit._run.
+        fine: False for a mask that does not follow the picture's edges, which is faster. twice:
+        True for what the network takes for hair in the mirror image of its view, too. faces: with
+        the boxes that FaceDetector gives. area: left, top, right, bottom. time_s: as in Kit._run.
         Returns float32[h, w], 0 outside of the area.
         """
         left, top, right, bottom = area
@@ -115,10 +116,10 @@ class HairSegmenter(Segmenter):
         for face in faces:
             steady = seen[face.id] = self._steady.get(face.id, Steady())
             view = square_round(face.box, image.shape[1], image.shape[0])
-            self._add(mask, image, area, view, steady, time_s, fine)
+            self._add(mask, image, area, view, steady, time_s, fine, twice)
         if not len(faces):
             seen[None] = steady = self._steady.get(None, Steady())
-            self._add(mask, image, area, part, steady, time_s, fine)
+            self._add(mask, image, area, part, steady, time_s, fine, twice)
         self._steady = seen
         return mask
 
@@ -130,7 +131,8 @@ class HairSegmenter(Segmenter):
         view: Part,
         steady: Steady,
         time_s: float | None,
-        fine: bool,
+        fine: bool = True,
+        twice: bool = False,
     ) -> None:
         """Raise the mask to the network's result for a view, which may exceed the picture."""
         x, y, width, height = view
@@ -149,6 +151,9 @@ class HairSegmenter(Segmenter):
         inside = canvas[rows, columns]
         inside[:] = resize(crop, *inside.shape[:2])
         coarse = self._infer(canvas)
+        if twice:
+            mirrored = self._infer(np.ascontiguousarray(canvas[:, ::-1]))
+            coarse = np.minimum(coarse, mirrored[:, ::-1])
         if time_s is not None and self._options.smoothing:
             coarse = steady.update(coarse, canvas, view, time_s)
         coarse = np.ascontiguousarray(coarse[rows, columns])

@@ -1,7 +1,11 @@
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from palmkit.kits import HairSegmenter
+from palmkit.kits import FaceDetector, HairSegmenter
 from palmkit.kits.portrait.views import heads_without_faces, square_round
 from tests.kits.conftest import Blobs, picture
 from tests.kits.drawn_portraits import SIDE, Reds, iou, scene
@@ -45,6 +49,28 @@ def test_hair_is_looked_for_round_heads_without_a_face(reds: Reds, finder: Reds)
     assert not mask[320:, 150:250].any()
     one = HairSegmenter(model=reds, face_model=faces, finder_model=finder, max_faces=1)
     assert not one.segment(image).mask[150:].any()
+
+
+def test_hair_may_have_to_be_seen_in_the_mirror_too(reds: Reds) -> None:
+    image = picture(300, 300, (1, 90, 120, 120))
+    image[100:120, 90:210, 0] = 120
+    segmenter = HairSegmenter(model=reds, face_model=Blobs())
+    faces = FaceDetector(model=Blobs()).detect(image)
+    area = (0, 0, 300, 300)
+    once, twice = (segmenter.around(image, faces, area, None, twice=each) for each in (False, True))
+    np.testing.assert_allclose(twice, once, atol=0.02)
+    # A network that is mistaken to the left of the middle, whatever is there.
+    see = reds.run
+
+    def mistaken(inputs: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+        outputs = see(inputs)
+        outputs["mask"][:, :, :8] = 1
+        return outputs
+
+    reds.run = mistaken  # type: ignore[method-assign]
+    once, again = (segmenter.around(image, faces, area, None, twice=each) for each in (False, True))
+    assert np.abs(once - twice).max() > 0.9
+    np.testing.assert_allclose(again, twice, atol=0.02)
 
 
 def test_a_body_below_a_face_is_no_other_head() -> None:
