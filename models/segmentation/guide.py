@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-from palmkit.models.segmentation.backbone import Convolve, Encoder
+from palmkit.models.segmentation.backbone import CHANNELS, Convolve, MobileNetV2
 from palmkit.models.segmentation.network import Maps
 from palmkit.models.segmentation.teacher_network import FEATURE_CHANNELS, SelfieNetwork
 from palmkit.models.training.blocks import convolve
@@ -46,7 +46,7 @@ class Block(nn.Module):
 class Guide(nn.Module):
     """A network from RGB 0..1 to one logit a pixel, with the frozen published teacher inside."""
 
-    def __init__(self, teacher: SelfieNetwork, encoder: Encoder) -> None:
+    def __init__(self, teacher: SelfieNetwork, encoder: MobileNetV2) -> None:
         """Build the guide.
 
         teacher: the network that it reads beside the picture. encoder: trained on; its weights
@@ -59,11 +59,10 @@ class Guide(nn.Module):
         self.level = nn.ModuleList(
             nn.BatchNorm2d(channels, affine=False) for channels in FEATURE_CHANNELS
         )
-        channels = encoder.layout.channels
-        inputs = channels[-1]
+        inputs = CHANNELS[-1]
         self.context = nn.Conv2d(inputs, inputs, 1)
         ups: list[nn.Module] = []
-        for width, own, theirs in zip(DECODER, channels[-2::-1], BESIDE, strict=True):
+        for width, own, theirs in zip(DECODER, CHANNELS[-2::-1], BESIDE, strict=True):
             others = own + sum(FEATURE_CHANNELS[index] for index in theirs)
             ups.append(nn.Sequential(convolve(inputs + others, width, 3), nn.ReLU(), Block(width)))
             inputs = width

@@ -375,7 +375,7 @@ def test_parts_of_other_pictures_come_with_their_masks() -> None:
 @pytest.mark.skipif(not TEACHER.exists(), reason="../shared/teachers is not there")
 def test_a_guide_learns_and_teaches(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
-    from palmkit.models.segmentation.backbone import Encoder
+    from palmkit.models.segmentation.backbone import MobileNetV2
     from palmkit.models.segmentation.dataset import Bank
     from palmkit.models.segmentation.guide import Guide, folded
     from palmkit.models.segmentation.teacher_network import SelfieNetwork, write
@@ -396,7 +396,7 @@ def test_a_guide_learns_and_teaches(tmp_path: Path) -> None:
     for name, value in trainer.network.teacher.named_buffers():
         assert torch.equal(value, known[name])
 
-    guide = Guide(SelfieNetwork(tmp_path / "teacher.npz"), Encoder()).eval()
+    guide = Guide(SelfieNetwork(tmp_path / "teacher.npz"), MobileNetV2()).eval()
     guide.load_state_dict(trainer.network.state_dict())
     images = torch.rand(1, 3, 256, 256)
     with torch.no_grad():
@@ -446,7 +446,7 @@ def test_teacher_in_pytorch_is_the_teacher(tmp_path: Path) -> None:
 def test_the_guides_encoder_knows_what_the_classifier_knows(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
     from palmkit.engine import convert, load
-    from palmkit.models.segmentation.backbone import MOBILENET_V2, pretrained, write
+    from palmkit.models.segmentation.backbone import CHANNELS, pretrained, write
     from palmkit.models.training.start import weights_of
 
     write(CLASSIFIER, tmp_path / "encoder.npz")
@@ -460,7 +460,7 @@ def test_the_guides_encoder_knows_what_the_classifier_knows(tmp_path: Path) -> N
     *_, (last, last_bias), (classes, bias) = weights_of(convert(CLASSIFIER))
     with torch.no_grad():
         maps = network(images)
-        assert tuple(each.shape[1] for each in maps) == MOBILENET_V2.channels
+        assert tuple(each.shape[1] for each in maps) == CHANNELS
         top = torch.nn.functional.conv2d(
             maps[-1], torch.from_numpy(last), torch.from_numpy(last_bias)
         )
