@@ -30,6 +30,8 @@ _AT_HINGE, _AT_EAR, _ROUND = (0.55, 0.83), -0.1, 0.33
 # The mask below which hair is none, and from which on it hides all; in which squares it is
 # followed, in centimetres.
 _HAIR, _CELL_CM = (0.35, 0.7), 0.3
+# So far beside the face hair is before the rims where it is before the face, in centimetres.
+_BESIDE_CM = 4.0
 _CORNERS = 72
 
 
@@ -215,8 +217,8 @@ _CONTACT, _CAST = _Shadow(0.12, 0.12, 0.22), _Shadow(0.5, 0.3, 0.14)
 def _hair_before(canvas: Canvas, where: tuple[slice, slice], face: Floats) -> Floats | None:
     """Return where hair hangs before the face, 0..1: all on it that comes from beyond its edge.
 
-    face: float32[h, w], 0..1, where that is. Hair beside the face lies behind the rims, and brows
-    are none. None: nowhere.
+    face: float32[h, w], 0..1, where that is. Hair beside the face lies behind the rims, but for
+    what goes on from hair before it, and brows are none. None: nowhere.
     """
     import cv2
 
@@ -236,7 +238,14 @@ def _hair_before(canvas: Canvas, where: tuple[slice, slice], face: Floats) -> Fl
     hangs = cv2.dilate(np.asarray(comes[parts], np.uint8), np.ones((3, 3), np.uint8))
     whole = cv2.resize(hangs, canvas.shape[::-1], interpolation=cv2.INTER_NEAREST)
     hair = regions.smoothstep(canvas.hair[where], *_HAIR)
-    return np.asarray(hair * whole[where] * face, np.float32)
+    hair = np.asarray(hair * whole[where], np.float32)
+    before = hair * face
+    reach = max(round(_BESIDE_CM * canvas.per_cm), 1)
+    across = np.zeros((2 * reach + 1, 2 * reach + 1), np.uint8)
+    away = canvas.rotation[:2, 0] / max(float(np.hypot(*canvas.rotation[:2, 0])), 1e-6)
+    x, y = (round(reach * float(value)) for value in away)
+    cv2.line(across, (reach - x, reach - y), (reach + x, reach + y), 1)
+    return np.asarray(hair * cv2.dilate(before, across), np.float32)
 
 
 @lru_cache(maxsize=2)

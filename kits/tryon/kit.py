@@ -227,10 +227,10 @@ class TryOn(Kit[TriedOn]):
         boxes[:, 2:] *= BOX_RATIO
         area = clip_part(image, roi)
         # Single strands before a face count in pictures; frames have no time for them, and none to
-        # ask twice what is hair and what a hat, a collar or a shadow.
-        fine = look.hair is not None or time_s is None
-        heads = replace(faces, boxes=boxes)
-        return self._hair.around(image, heads, area, time_s, fine, twice=time_s is None)
+        # ask twice what is hair to be dyed and what a hat, a collar or a shadow.
+        dyed, heads = look.hair is not None, replace(faces, boxes=boxes)
+        fine, twice = dyed or time_s is None, dyed and time_s is None
+        return self._hair.around(image, heads, area, time_s, fine, twice)
 
     def _opacity(
         self, image: Image, own: Hair, faces: Faces, memory: Memory, time_s: float | None

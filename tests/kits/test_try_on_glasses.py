@@ -62,6 +62,22 @@ def test_hair_beside_the_face_is_behind_the_rims_and_over_the_arms() -> None:
         assert 20 < beyond.sum() < (frame_of(laid(PLAIN, yaw=yaw)[2]) & ~face).sum()
 
 
+@pytest.mark.parametrize("yaw", [-35.0, 35.0])
+def test_hair_before_the_face_goes_on_before_what_reaches_beyond_it(yaw: float) -> None:
+    face = face_of(yaw)
+    beyond = frame_of(laid(PLAIN, yaw=yaw)[2]) & ~face
+    columns = np.arange(SIDE)[None] * np.ones((SIDE, 1))
+    # A curtain over the edge of the face where the rim reaches furthest beyond it.
+    edge = columns[face & np.any(beyond, axis=1, keepdims=True)]
+    is_left = (
+        np.abs(columns[beyond] - edge.min()).min() < np.abs(columns[beyond] - edge.max()).min()
+    )
+    inside = edge.min() + 2 * CM if is_left else edge.max() - 2 * CM
+    hair = np.asarray(columns < inside if is_left else columns > inside, np.float32)
+    left = frame_of(laid(PLAIN, yaw=yaw, hair=hair)[2])
+    assert (beyond & (hair > 0)).sum() > 20 and not (left & (hair > 0)).any()
+
+
 def test_brows_taken_for_hair_hide_nothing() -> None:
     mesh = drawn()[1]
     brows = [mesh[list(loop), :2] for loop in (topology.RIGHT_BROW, topology.LEFT_BROW)]
