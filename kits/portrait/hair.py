@@ -23,7 +23,7 @@ from palmkit.kits.portrait.kit import (
 )
 from palmkit.kits.portrait.options import HairOptions
 from palmkit.kits.portrait.steady import Steady
-from palmkit.kits.portrait.views import Halves, span, square_round
+from palmkit.kits.portrait.views import LARGE, Halves, far_only, span, square_round
 from palmkit.kits.results import Faces, Mask
 from palmkit.kits.results.mask import Subject
 
@@ -38,7 +38,8 @@ class HairSegmenter(Segmenter):
 
     The network sees a square round each face that FaceDetector finds, and in pictures one round the
     head of everybody else, such as those seen from behind; where there is neither, the whole
-    picture.
+    picture. Where all of these are small, the whole picture is looked at as well, for the hair of a
+    head so near that neither was noticed.
     """
 
     name: ClassVar[str] = "hair segmenter"
@@ -77,6 +78,7 @@ class HairSegmenter(Segmenter):
         left, top, right, bottom = area
         part = (left, top, right - left, bottom - top)
         faces = self._faces.detect(image, None if time_s is None else time_s * 1e3, roi=part)
+        views = [square_round(face.box, image.shape[1], image.shape[0]) for face in faces]
         heads: list[Part] = []
         if self._finder is not None:
             crop = image[top:bottom, left:right]
@@ -91,6 +93,9 @@ class HairSegmenter(Segmenter):
             mask = np.zeros(image.shape[:2], np.float32)
         for head in heads:
             self._add(mask, image, area, head, Steady(), time_s)
+        views += heads
+        if self._finder is not None and views and far_only(views, part):
+            self._add(mask, image, area, part, Steady(), time_s, least=LARGE)
         return mask
 
     def around(
@@ -133,8 +138,13 @@ class HairSegmenter(Segmenter):
         time_s: float | None,
         fine: bool = True,
         twice: bool = False,
+        least: float = 0.0,
     ) -> None:
-        """Raise the mask to the network's result for a view, which may exceed the picture."""
+        """Raise the mask to the network's result for a view, which may exceed the picture.
+
+        least: the share of the view that a connected part of the result has at least; others are
+        left out.
+        """
         x, y, width, height = view
         left, top = max(round(x), area[0]), max(round(y), area[1])
         right, bottom = min(round(x + width), area[2]), min(round(y + height), area[3])
@@ -157,6 +167,10 @@ class HairSegmenter(Segmenter):
         if time_s is not None and self._options.smoothing:
             coarse = steady.update(coarse, canvas, view, time_s)
         coarse = np.ascontiguousarray(coarse[rows, columns])
+        if least:
+            coarse = refine.large_parts(coarse, least)
+            if not coarse.any():
+                return
         if fine:
             found = self._enlarge(crop, coarse, np.ascontiguousarray(inside))
         else:

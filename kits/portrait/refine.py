@@ -148,6 +148,21 @@ def without_specks(coarse: Mask) -> Mask:
     return faded
 
 
+def large_parts(coarse: Mask, least: float) -> Mask:
+    """Return the mask with its connected parts of at least this share of it, and no others.
+
+    Connected are values above 0.5; what is uncertain round a part, up to two pixels, stays with it.
+    """
+    import cv2
+
+    _, parts, stats, _ = cv2.connectedComponentsWithStats((coarse > 0.5).view(np.uint8))
+    areas = np.asarray(stats, np.int32)[:, cv2.CC_STAT_AREA]
+    large = np.asarray(areas >= least * coarse.size, np.uint8)
+    large[0] = 0
+    kept = cv2.dilate(large[np.asarray(parts, np.int32)], np.ones((5, 5), np.uint8))
+    return np.asarray(np.where(np.asarray(kept, np.uint8) > 0, coarse, 0), np.float32)
+
+
 def enlarge(coarse: Mask, image: Image, to: Mask | None = None) -> Mask:
     """Return the mask at the size of the picture, bilinear; `to` takes it if it is given."""
     import cv2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TypeAlias, cast
 
 import numpy as np
@@ -36,6 +37,9 @@ LEAST_PLACES, LEAST_SHARE, MOST_HEADS = 16, 0.25, 4
 # The square round the head of such a person: its side, in the person's width and height; how much
 # of it lies above the person. Who fills so much of a picture is seen with all of it.
 HEAD_SIDE, HEAD_HEIGHT, HEAD_ROOM, NEAR = 1.15, 0.4, 0.12, 0.4
+# Where all that was looked at for hair is a smaller part of the picture than the first, somebody
+# very near may have been missed, whose hair is at least the second.
+FAR, LARGE = 0.3, 0.1
 
 Box: TypeAlias = tuple[int, int, int, int]
 
@@ -159,6 +163,11 @@ def square_round(box: NDArray[np.float32], width: int, height: int) -> Part:
     left = x + (wide - side) / 2
     top = y + (high - side) / 2 + HAIR_DROP * max(wide, high)
     return _moved_inside(left, side, width), _moved_inside(top, side, height), side, side
+
+
+def far_only(views: Sequence[Part], picture: Part) -> bool:
+    """Return whether each of the views is a small part of the picture."""
+    return all(view[2] * view[3] < FAR * picture[2] * picture[3] for view in views)
 
 
 def heads_without_faces(

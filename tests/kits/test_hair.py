@@ -17,7 +17,7 @@ def test_hair_is_looked_for_round_each_face(reds: Reds) -> None:
     image[90:120, 100:160, 0] = image[90:120, 420:480, 0] = 120
     image[10:30, 290:310, 0] = 120
     found = HairSegmenter(model=reds, face_model=Blobs()).segment(image)
-    assert len(reds.views) == 2
+    assert len(reds.views) == 3
     assert found.mask[95:115, 105:155].min() > 0.5 and found.mask[95:115, 425:475].min() > 0.5
     # Out of reach of both faces: a square of 3.5 sides round each.
     assert not found.mask[:, 260:320].any()
@@ -44,11 +44,33 @@ def test_hair_is_looked_for_round_heads_without_a_face(reds: Reds, finder: Reds)
     mask = segmenter.segment(image).mask
     assert mask[25:35, 525:555].min() > 0.5
     assert mask[160:200, 160:240].min() > 0.5
-    assert len(reds.views) == 2
+    assert len(reds.views) == 3
     # Only the head of the figure is looked at, and of those whose faces are asked for nobody else.
     assert not mask[320:, 150:250].any()
     one = HairSegmenter(model=reds, face_model=faces, finder_model=finder, max_faces=1)
     assert not one.segment(image).mask[150:].any()
+
+
+class Nobody(Reds):
+    """A finder that sees no people."""
+
+    def run(self, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        return {"mask": np.zeros((1, SIDE // 2, SIDE // 2, 1), np.float32)}
+
+
+def test_hair_of_a_near_head_is_found_beside_a_far_face(reds: Reds) -> None:
+    """Large and red is the hair of a head from behind, which the finder did not notice."""
+    image = picture(400, 600, (1, 520, 40, 40))
+    image[60:260, 100:300, 0] = 120
+    image[330:360, 400:430, 0] = 120
+    faces = Blobs(threshold="0.7")
+    segmenter = HairSegmenter(model=reds, face_model=faces, finder_model=Nobody())
+    mask = segmenter.segment(image).mask
+    assert mask[70:250, 110:290].min() > 0.5
+    # What is small there is not believed.
+    assert not mask[320:].any()
+    faces_alone = HairSegmenter(model=reds, face_model=faces, max_faces=1)
+    assert not faces_alone.segment(image).mask[:, :300].any()
 
 
 def test_hair_may_have_to_be_seen_in_the_mirror_too(reds: Reds) -> None:
