@@ -38,7 +38,7 @@ REACH = 4.0
 SKULL, RADIUS, BROWS = (0.0, 2.7, -6.5), 8.5, 2.6
 # Where on the skull it is looked how far up hair reaches: across, of the radius, and up, of the
 # ball's height there.
-ASIDE, ABOVE = np.linspace(-0.5, 0.5, 9), np.linspace(0, 2, 101)
+ASIDE, ABOVE = np.linspace(-0.5, 0.5, 9), np.linspace(0, 1, 26)
 # Hair before the forehead that reaches so far up the skull is on a bare head, or under a hat. On
 # the development portraits hair reaches .8 and more, the parts of hats that look like it .55.
 BARE, HAT = 0.75, 0.6
@@ -223,12 +223,12 @@ def _reach_up(
     aside = np.array([-up[1], up[0]])
     ways = np.sqrt(1 - ASIDE**2)[:, None] * ABOVE
     places = middle + radius * (ASIDE[:, None, None] * aside + ways[..., None] * up)
-    x, y = np.moveaxis(np.floor(places).astype(np.intp), -1, 0)
-    top = ABOVE.searchsorted(1.0)
-    if ((x + hair.part[1].start < 0) | (y + hair.part[0].start < 0))[:, top].any():
+    x, y = np.floor(places).astype(np.intp).transpose(2, 0, 1)
+    top = places[:, -1] + (hair.part[1].start, hair.part[0].start)
+    if (top < 0).any():
         return None
     inside = (x >= 0) & (y >= 0) & (x < width) & (y < height)
     seen = hair.mask[y.clip(0, height - 1), x.clip(0, width - 1)]
     reaches = np.where(inside & (seen > 0.5), ABOVE, 0).max(axis=1)
-    reach = float(np.median(reaches))
+    reach = float(np.sort(reaches)[len(reaches) // 2])
     return reach if reach > 0 else None
