@@ -205,7 +205,7 @@ class _Track:
             return self.box, self.speed
         # Nothing passes in front of what keeps its size, or is as large as ever.
         is_steady = len(late) > MIN_PLACES and min(late) >= STEADY**2 * max(late)
-        own = float(areas(self.box[None])[0])
+        own = _area(self.box)
         may_vanish = self.behind_s > 0
         if is_steady or (own > SHRUNK**2 * max(earlier) and not may_vanish):
             return self.box, self.speed
@@ -214,7 +214,7 @@ class _Track:
         times, boxes = (np.array(each) for each in list(zip(*shown, strict=True))[:2])
         mean = boxes.mean(axis=0)
         # What is about to vanish behind something may be taken for a part of that.
-        is_whole = own > SHRUNK**2 * float(areas(mean[None])[0]) and not may_vanish
+        is_whole = own > SHRUNK**2 * _area(mean) and not may_vanish
         if len(shown) < MIN_PLACES or is_whole:
             return self.box, self.speed
         off = times - times.mean()
@@ -407,8 +407,7 @@ class Tracker:
         )
         track.box, track.behind_s, track.outside_s = box, 0.0, 0.0
         track.seen_s = track.placed_s = time_s
-        area = float(areas(box[None])[0])
-        track.places.append((time_s, box, area))
+        track.places.append((time_s, box, _area(box)))
         while track.places[0][0] < time_s - MEMORY_S:
             track.places.popleft()
 
@@ -419,6 +418,12 @@ def _fits(boxes: Values, places: Values) -> Floats:
     fits = distance_iou(boxes, places)
     fits[np.abs(ratios) > math.log(MAX_SIZE_RATIO)] = -1
     return fits
+
+
+def _area(box: Values) -> float:
+    """Return the area of one box, [4]; of one alone in less time than boxes.areas."""
+    left, top, right, bottom = box.tolist()
+    return float(max(right - left, 0) * max(bottom - top, 0))
 
 
 def _sizes(boxes: Boxes) -> Values:
