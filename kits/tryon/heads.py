@@ -31,6 +31,8 @@ GOES_ON = 0.2
 ACROSS, UP, DOWN, HANGING = 0.6, 0.8, 0.7, 1.3
 # Hair so near to the middle, in the way to that outline, grows on this head.
 NEAR = 1.2
+# A face so many times as large as another is in front of it.
+IN_FRONT = 1.25
 # No hair is further from its face's middle, in those sides.
 REACH = 4.0
 # A ball as the skull, its middle and radius, and the height of the brows, in centimetres of the
@@ -105,8 +107,8 @@ def hair_of_heads(mask: Floats, boxes: Floats, wearers: Rows) -> Iterator[Hair]:
     """Yield the hair of each wearer that has some.
 
     mask: float32[h, w], 0..1, of all hair. boxes: float32[n, 4] of x, y, w, h of all faces; what
-    is nearer to another one's head than to a wearer's, in their own sizes, is the other one's,
-    and what is not connected with the head is nobody's.
+    is nearer to another one's head than to a wearer's, in their own sizes, is the other one's, but
+    for the crown of a head before it, and what is not connected with the head is nobody's.
     """
     import cv2
 
@@ -136,7 +138,15 @@ def hair_of_heads(mask: Floats, boxes: Floats, wearers: Rows) -> Iterator[Hair]:
             for at, side in zip(middles, sides, strict=True)
         ]
     )
-    owner = away.argmin(axis=0) if len(boxes) > 1 else np.zeros_like(away[0], np.intp)
+    if len(boxes) > 1:
+        # Of those from the largest down, and of how many that are before each.
+        order = np.argsort(-sides, kind="stable")
+        before = (sides[None] >= IN_FRONT * sides[:, None]).sum(axis=1)
+        crowns = (away[order] < NEAR) & (rows[:, None] < middles[order, 1, None, None])
+        hidden = np.logical_or.accumulate(crowns, axis=0)
+        for row in np.flatnonzero(before).tolist():
+            away[row][hidden[before[row] - 1]] = np.inf
+    owner = away.argmin(axis=0)
     for row in wearers.tolist():
         nearest = np.asarray(is_hair & (owner == row), np.uint8)
         count, found = cv2.connectedComponents(nearest, connectivity=8)

@@ -159,6 +159,16 @@ def test_hair_above_a_face_that_leans_on_another_is_its_own() -> None:
     assert whole(mask, boxes, 1)[crown].min() == 1
 
 
+def test_the_crown_of_a_head_in_front_is_its_own() -> None:
+    # Somebody further away, whose chin is behind the crown; their hair ends at the ears.
+    face, other = (200, 190, 110), (225, 85, 60)
+    mask, boxes = heads(face, other)
+    crown = np.s_[110:130, 190:235]
+    mask[crown] = 1
+    assert whole(mask, boxes, 0)[crown].min() == 1
+    assert whole(mask, boxes, 1)[crown].max() == 0
+
+
 def test_what_is_apart_from_the_head_is_nobodys_hair() -> None:
     mask, boxes = heads((200, 120, 100))
     mask[250:280, 180:230] = 1
