@@ -80,7 +80,7 @@ load: .venv/.dev ## how many reports a second the server takes, on SQLite and Po
 
 fuzz-plans: .venv/.dev ## damaged steps, kernel by kernel, under ASan with guard pages for FUZZ_S seconds
 	$(CONFIGURE) -B build/sanitize -DPALM_SANITIZE=address,undefined
-	.venv/bin/cmake --build build/sanitize --target _native
+	.venv/bin/cmake --build build/sanitize --target palm
 	$(VENV) -m tests.engine.fuzz_plans --seconds $(FUZZ_S) $(ARGS)
 
 fuzz-c: .venv/.dev ## damaged files through palm.h, in C under ASan and UBSan for FUZZ_S seconds
@@ -156,6 +156,6 @@ build/release/.made: .ci/release-lock.txt | .venv/bin/python
 
 .venv/.dev: pyproject.toml $(NATIVE) | .venv/bin/python
 	@echo "installing PalmKit and its tools into .venv"
-	$(PIP) install -q cmake "nanobind<4" ninja "scikit-build-core<2"
+	$(PIP) install -q cmake ninja "scikit-build-core<2"
 	$(PIP) install -q --no-build-isolation -e ".[dev]"
 	@touch $@

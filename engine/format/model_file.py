@@ -91,7 +91,7 @@ class ModelFile:
         with reading(self._path):
             return reader.read(self._sections)
 
-    def program(self, number: int, threads: int) -> tuple[_native.Program, dict[str, Type]]:
+    def program(self, number: int, threads: int) -> tuple[_native.Packed, dict[str, Type]]:
         """Return a plan as a program, and the types of its outputs.
 
         Pages of the file that the program does not read are released; a later read brings them

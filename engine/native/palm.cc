@@ -1,16 +1,12 @@
 // The calls of palm.h that may fail. Nothing that is thrown leaves this file.
 #include <algorithm>
-#include <cstdarg>
-#include <cstdio>
 #include <cstring>
-#include <exception>
 #include <memory>
-#include <new>
 #include <string>
 #include <vector>
 
-#include "base/error.h"
 #include "base/isas.h"
+#include "palm_calls.h"
 #include "palm_handles.h"
 
 palm_value::palm_value(std::string name_, const std::string& dtype_, std::vector<int64_t> dims_,
@@ -25,12 +21,13 @@ palm_value::palm_value(std::string name_, const std::string& dtype_, std::vector
   bytes = palm::checked_product(count, palm::size_of(dtype));
 }
 
+namespace palm {
 namespace {
-
-using palm::Fault;
 
 // No destructor: a thread may end after the library.
 thread_local char last_error[1024];
+
+}  // namespace
 
 void say(const char* text) {
   size_t size = std::min(std::strlen(text), sizeof last_error - 1);
@@ -41,19 +38,6 @@ void say(const char* text) {
   last_error[size] = 0;
 }
 
-class Bad : public std::exception {
- public:
-  Bad(palm_status status, std::string text) : status_(status), text_(std::move(text)) {}
-  palm_status status() const { return status_; }
-  const char* what() const noexcept override { return text_.c_str(); }
-
- private:
-  palm_status status_;
-  std::string text_;
-};
-
-[[noreturn]] void bad(palm_status status, const char* format, ...)
-    __attribute__((format(printf, 2, 3)));
 void bad(palm_status status, const char* format, ...) {
   char text[512];
   va_list args;
@@ -73,35 +57,15 @@ palm_status status_of(Fault fault) {
   return PALM_ERROR_BACKEND;
 }
 
-// What `body` throws, as a status and a text.
-template <class Body>
-palm_status guarded(Body body) noexcept {
-  try {
-    body();
-    return PALM_OK;
-  } catch (const Bad& error) {
-    say(error.what());
-    return error.status();
-  } catch (const palm::Error& error) {
-    say(error.what());
-    return status_of(error.fault());
-  } catch (const std::bad_alloc&) {
-    say("out of memory");
-  } catch (const std::exception& error) {
-    say(error.what());
-  } catch (...) { say("an error of no kind that is known"); }
-  return PALM_ERROR_BACKEND;
-}
+}  // namespace palm
 
-// Makes what `made` points at, or leaves NULL there.
-template <class Handle, class Body>
-palm_status making(Handle** made, Body body) noexcept {
-  if (made) *made = nullptr;
-  return guarded([&] {
-    if (!made) bad(PALM_ERROR_ARGUMENT, "expected where to put what is made, got NULL");
-    *made = new Handle{body()};
-  });
-}
+namespace {
+
+using palm::Bad;
+using palm::bad;
+using palm::guarded;
+using palm::making;
+using palm::status_of;
 
 void check_threads(int32_t threads) {
   if (threads < 1 || threads > 256)
@@ -284,7 +248,7 @@ Running::Running(std::shared_ptr<const Ready> ready_, int threads)
 extern "C" {
 
 uint32_t palm_version(void) { return PALM_VERSION; }
-const char* palm_error(void) { return last_error; }
+const char* palm_error(void) { return palm::last_error; }
 
 palm_status palm_open(const char* path, palm_model** model) {
   return making(model, [&] {

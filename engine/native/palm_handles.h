@@ -1,15 +1,12 @@
 #pragma once
 // What is behind the handles of palm.h.
-#if defined(_WIN32)
-#define PALM_API __declspec(dllexport)
-#endif
 #include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "model_file.h"
-#include "palm.h"
+#include "palm_calls.h"
 #include "plans.h"
 #include "program.h"
 

@@ -15,8 +15,8 @@ from palmkit.engine.ir import Array
 from palmkit.engine.steps.plan import Plan, allocate
 from palmkit.engine.steps.step import JOINED, Kernels, Step, View
 
-# What the first step of a pair reads is kept until the second one would have run. This bounds memory,
-# of which the cost model knows nothing.
+# What the first step of a pair reads is kept until the second one would have run. This bounds
+# memory, of which the cost model knows nothing.
 _MOST_STEPS_APART = 3
 
 

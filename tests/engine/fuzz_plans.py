@@ -19,7 +19,6 @@ import pickle
 import random
 import subprocess
 import sys
-import sysconfig
 import time
 from collections import Counter
 from importlib import import_module
@@ -35,16 +34,6 @@ from tests.engine.fuzz_plan_mutants import filling, mutant
 from tests.engine.fuzz_plan_seeds import seeds
 
 ROOT = Path(__file__).parents[2]
-# The module of the build with sanitizers takes the place of the installed one.
-CHILD = """
-import importlib.util, sys
-spec = importlib.util.spec_from_file_location("palmkit.engine._native", sys.argv[1])
-sys.modules[spec.name] = module = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(module)
-del sys.argv[1]
-from tests.engine.fuzz_plans import main
-main()
-"""
 # With sanitizers the largest steps take 15 seconds, on a machine that does nothing else.
 HANG_S = 120
 PAGE = mmap.PAGESIZE
@@ -192,7 +181,7 @@ def child(options: argparse.Namespace) -> None:
     """Try mutants from number `first` on; the current number stands in the file `at`."""
     from palmkit.engine import _native
 
-    assert Path(_native.__file__) == options.library.resolve(), _native.__file__
+    assert options.library.resolve() == _native.LIBRARY, _native.LIBRARY
     seeds = pickle.loads((options.keep / "plans.pickle").read_bytes())  # noqa: S301  just written
     if options.kernels:
         seeds = [case for case in seeds if case.kernel in options.kernels]
@@ -215,7 +204,8 @@ def child(options: argparse.Namespace) -> None:
 
 def watch(options: argparse.Namespace, first: int, seconds: float) -> tuple[int, Counter[str], str]:
     """Run a child from number `first`; return the next number, counts, and the failure."""
-    environment = dict(os.environ)
+    library = options.library.resolve()
+    environment = {**os.environ, "PALMKIT_LIBRARY": str(library)}
     if "sanitize" in str(options.library):
         asan = subprocess.check_output(["gcc", "-print-file-name=libasan.so"], text=True).strip()
         ubsan = subprocess.check_output(["gcc", "-print-file-name=libubsan.so"], text=True).strip()
@@ -228,8 +218,7 @@ def watch(options: argparse.Namespace, first: int, seconds: float) -> tuple[int,
         }
     at = options.keep / "at"
     at.write_bytes(str(first).encode().ljust(20))
-    library = options.library.resolve()
-    command = [sys.executable, "-c", CHILD, str(library), "--child", f"--first={first}"]
+    command = [sys.executable, "-m", "tests.engine.fuzz_plans", "--child", f"--first={first}"]
     command += [f"--seconds={seconds}", f"--seed={options.seed}", f"--count={options.count}"]
     command += [f"--library={library}", f"--keep={options.keep}", *options.kernels]
     log = options.keep / "log"
@@ -267,12 +256,11 @@ def main() -> None:
     parser.add_argument("--keep-on", action="store_true", help="go on after a failure")
     parser.add_argument("--tail", type=int, default=3000, help="characters of a report to print")
     parser.add_argument("--keep", type=Path, default=ROOT / "build/fuzz", help="where files go")
-    suffix = sysconfig.get_config_var("EXT_SUFFIX")
     parser.add_argument(
         "--library",
         type=Path,
-        default=next((ROOT / "build/sanitize").glob("_native*.so"), ROOT / f"_native{suffix}"),
-        help="the native module, built by `make fuzz-plans`",
+        default=ROOT / "build/sanitize/libpalm.so",
+        help="the native library, built by `make fuzz-plans`",
     )
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -390,7 +390,6 @@ HOSTILE: dict[str, tuple[Callable[[], Any], type[PalmError]]] = {
     "arena offset not aligned": (plan([("arena", 4, "float32", [1])], [], 64), ModelError),
     "negative arena": (plan([], [], -1), ModelError),
     "tensor of three": (plan([("input", 0, "float32")], []), ModelError),
-    "tensor as a list": (plan([["input", 0, "float32", [4]]], []), ModelError),
     "step of three": (plan([FLOATS, OUT], [("unary", [0], [1])]), ModelError),
     "attributes as a list": (plan([FLOATS, OUT], [("unary", [0], [1], [])]), ModelError),
     "overlapping tensors": (

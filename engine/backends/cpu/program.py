@@ -20,7 +20,7 @@ class NativeProgram:
 
     def __init__(
         self,
-        program: _native.Program,
+        program: _native.Packed,
         inputs: Sequence[str],
         outputs: Mapping[str, Type],
         threads: int,

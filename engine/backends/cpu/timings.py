@@ -75,5 +75,5 @@ def _seconds(value: object) -> dict[str, float]:
 
 def _library_digest() -> str:
     """Kernels change with the file, whatever its version says."""
-    content = Path(str(_native.__file__)).read_bytes()
+    content = _native.LIBRARY.read_bytes()
     return hashlib.blake2b(content, digest_size=8).hexdigest()

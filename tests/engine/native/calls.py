@@ -1,11 +1,10 @@
-"""What a run costs through nanobind, ctypes and cffi: `python -m tests.engine.native.calls --help`.
+"""What a run costs through ctypes and cffi: `python -m tests.engine.native.calls --help`.
 
-All three run the same plan of the same file in turns, from NumPy arrays into new ones, and check
-dtypes, sizes and layout of what they get. nanobind: the module of today. ctypes, cffi: palm.h.
+Both run the same plan of the same file in turns, from NumPy arrays into new ones, and check dtypes,
+sizes and layout of what they get. ctypes: `palmkit.engine._native`. cffi: palm.h.
 """
 
 import argparse
-import ctypes
 import random
 import statistics
 import subprocess
@@ -15,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -30,54 +29,11 @@ FACE_MESH = Path(palmkit.models.__file__).parent / "face_mesh" / "face_mesh.palm
 Outputs = list[tuple[str, tuple[int, ...], np.dtype[Any]]]
 
 
-class _Buffer(ctypes.Structure):
-    _fields_: ClassVar = [("data", ctypes.c_void_p), ("size", ctypes.c_size_t)]
-
-
 def _library() -> Path:
     folder = library()
     if folder is None:
         raise FileNotFoundError("libpalm.so is not built: make test")
     return folder / "libpalm.so"
-
-
-class Ctypes:
-    """A session of a file's first plan, run by ctypes."""
-
-    def __init__(self, path: Path, inputs: Mapping[str, Array], outputs: Outputs) -> None:
-        self._c = c = ctypes.CDLL(str(_library()))
-        c.palm_error.restype = ctypes.c_char_p
-        model, program, session = (ctypes.c_void_p() for _ in range(3))
-        self._check(c.palm_open(str(path).encode(), ctypes.byref(model)))
-        self._check(c.palm_program_create(model, 0, None, ctypes.byref(program)))
-        self._check(c.palm_session_create(program, 1, ctypes.byref(session)))
-        self._inputs = [(name, x.dtype, x.nbytes) for name, x in inputs.items()]
-        self._outputs = outputs
-        self._in, self._out = (_Buffer * len(inputs))(), (_Buffer * len(outputs))()
-        c.palm_run.argtypes = (
-            *(ctypes.c_void_p, type(self._in), ctypes.c_size_t),
-            *(type(self._out), ctypes.c_size_t),
-        )
-        self._session = session
-
-    def _check(self, status: int) -> None:
-        if status:
-            raise RuntimeError(self._c.palm_error().decode())
-
-    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Run as NativeProgram.run does."""
-        for (name, dtype, nbytes), buffer in zip(self._inputs, self._in, strict=True):
-            x = np.ascontiguousarray(inputs[name])
-            if x.dtype != dtype or x.nbytes != nbytes:
-                raise ValueError(name)
-            buffer.data, buffer.size = x.__array_interface__["data"][0], nbytes
-        outputs = {name: np.empty(dims, dtype) for name, dims, dtype in self._outputs}
-        for y, buffer in zip(outputs.values(), self._out, strict=True):
-            buffer.data, buffer.size = y.__array_interface__["data"][0], y.nbytes
-        self._check(
-            self._c.palm_run(self._session, self._in, len(self._in), self._out, len(self._out))
-        )
-        return outputs
 
 
 class Cffi:
@@ -128,7 +84,7 @@ Run = Callable[[Mapping[str, Array]], Mapping[str, Array]]
 
 
 def ways_of(path: Path) -> tuple[dict[str, Run], dict[str, Array]]:
-    """Return the three ways, and inputs for which all gave the same outputs."""
+    """Return both ways, and inputs for which they gave the same outputs."""
     model = engine.load(path)
     rng = np.random.default_rng(0)
     inputs = {
@@ -137,9 +93,8 @@ def ways_of(path: Path) -> tuple[dict[str, Run], dict[str, Array]]:
     }
     (program,) = model._programs.values()  # pyright: ignore[reportPrivateUsage]
     outputs = [(name, type.dims, np.dtype(type.dtype)) for name, type in model.outputs.items()]
-    ways: dict[str, Run] = {"nanobind": program.run}
-    ways |= {each.__name__.lower(): each(path, inputs, outputs).run for each in (Ctypes, Cffi)}
-    expected = ways["nanobind"](inputs)
+    ways: dict[str, Run] = {"ctypes": program.run, "cffi": Cffi(path, inputs, outputs).run}
+    expected = program.run(inputs)
     for run in ways.values():
         assert all(np.array_equal(expected[name], y) for name, y in run(inputs).items())
     return ways, inputs
@@ -156,10 +111,10 @@ def time_runs(path: Path, rounds: int) -> None:
             times[name].append((time.perf_counter() - begin) * 1e6)
     fast = {name: statistics.quantiles(each, n=10)[0] for name, each in times.items()}
     for name, each in times.items():
-        more = fast[name] - fast["nanobind"]
+        more = fast[name] - fast["ctypes"]
         print(
             f"{path.stem}: {name}: least {min(each):.2f} us, a tenth up to {fast[name]:.2f} us:"
-            f" {more:+.2f} us, {more / fast['nanobind']:+.2%}"
+            f" {more:+.2f} us, {more / fast['ctypes']:+.2%}"
         )
 
 
@@ -168,9 +123,6 @@ def time_imports(rounds: int) -> None:
     head = "import numpy, time; t = time.perf_counter(); "
     tail = "; print(time.perf_counter() - t)"
     commands = {
-        "nanobind": "import importlib.util as u; s = u.spec_from_file_location("
-        f"'palmkit.engine._native', {_native.__file__!r}); m = u.module_from_spec(s); "
-        "s.loader.exec_module(m)",
         "ctypes": f"import ctypes; ctypes.CDLL({str(_library())!r}).palm_version()",
         "ctypes, which is imported already": f"ctypes.CDLL({str(_library())!r}).palm_version()",
     }
@@ -195,8 +147,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         time_runs(tiny, options.rounds)
     time_runs(FACE_MESH, options.rounds)
     time_imports(max(1, options.rounds // 200))
-    for path in (Path(_native.__file__), _library()):
-        print(f"{path.name}: {path.stat().st_size} bytes")
+    print(f"{_native.LIBRARY.name}: {_native.LIBRARY.stat().st_size} bytes")
 
 
 if __name__ == "__main__":

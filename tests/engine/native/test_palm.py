@@ -95,11 +95,12 @@ def test_the_document_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.Monk
     assert missing.stderr == "none.palm: cannot be read: No such file or directory\n"
 
 
-def test_the_library_shows_the_header_and_nothing_else() -> None:
+def test_the_library_shows_the_headers_and_nothing_else() -> None:
     nm, built = shutil.which("nm"), library(SANITIZER)
     if nm is None or SANITIZER:
         pytest.skip("no nm" if nm is None else "sanitizers show symbols of their own")
     command = [nm, "-D", "--defined-only", f"{built}/libpalm.so"]
     listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    declared = set(re.findall(r"\b(palm_\w+)\(", (HEADER / "palm.h").read_text()))
+    headers = "".join((HEADER / name).read_text() for name in ("palm.h", "palm_engine.h"))
+    declared = set(re.findall(r"\b(palm_\w+)\(", headers))
     assert {line.split()[-1] for line in listed.splitlines()} == declared
