@@ -21,7 +21,7 @@ SANITIZED := build/sanitize$(if $(filter thread,$(SANITIZER)),-thread)
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo demo-app screenshots soak-app test test-app lint docs bench fuzz fuzz-converters fuzz-plans soak crash-sweep fleet load sanitize fuzz-c c-library arm64 wheel check-wheel clean
+.PHONY: help demo demo-app screenshots soak-app test test-app lint docs bench fuzz fuzz-converters fuzz-plans soak crash-sweep fleet load sanitize fuzz-c c-library arm64 wheel wheels check-wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -116,6 +116,10 @@ wheel: build/release/.made ## build the wheel into dist, with the tools of .ci/r
 	build/release/bin/pyproject-build --wheel --no-isolation --outdir dist .
 	@ls -sh dist
 
+wheels: wheel build/wheels/.made ## a wheel for each platform into dist, all built here by zig; ARGS='win_amd64' for some
+	PATH="$(CURDIR)/build/wheels/venv/bin:$$PATH" .ci/wheels $(ARGS)
+	build/wheels/venv/bin/twine check --strict dist/*.whl
+
 check-wheel: wheel .venv/.dev ## install the wheel in a bare environment elsewhere and find faces with it
 	@set -eu; elsewhere=$$(mktemp -d); trap 'rm -rf "$$elsewhere"' EXIT; \
 	wheel=$$(ls "$(CURDIR)"/dist/*.whl); \
@@ -141,6 +145,12 @@ clean: ## remove .venv and all that was built
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "PalmKit needs Python 3.10")'
 	$(PYTHON) -m venv .venv
+
+build/wheels/.made: Makefile | .venv/bin/python
+	$(VENV) -m venv build/wheels/venv
+	build/wheels/venv/bin/python -m pip --disable-pip-version-check install -q cmake ninja \
+		"ziglang==0.17.1" "pyelftools>=0.31" "pefile>=2024.8" "macholib>=1.16" "twine>=6"
+	@touch $@
 
 build/release/.made: .ci/release-lock.txt | .venv/bin/python
 	rm -rf build/release

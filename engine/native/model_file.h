@@ -32,7 +32,7 @@ class Pages {
  private:
   std::shared_ptr<const char> memory_;
   Bytes bytes_;
-  bool is_file_ = false;
+  [[maybe_unused]] bool is_file_ = false;
 };
 
 // The graph's tables and the constants, of a file that is whole and of a version that is known.

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstdlib>
-#if defined(__linux__)
+#if defined(_WIN32)
+#include <malloc.h>
+#elif defined(__linux__)
 #include <sys/mman.h>
 #endif
 
@@ -17,15 +19,20 @@ thread_local Region* current = nullptr;
 // From about here on zeroing a huge page is faster than touching the small ones for the first time.
 constexpr size_t kLarge = 256 << 10;
 // The same for the last page of a region, where memory counts for as much as 0.1 ms.
-constexpr size_t kLargeRest = 512 << 10;
+[[maybe_unused]] constexpr size_t kLargeRest = 512 << 10;
 
 // The part of a large run of bytes that is worth being huge pages.
-size_t huge_part(size_t bytes) {
+[[maybe_unused]] size_t huge_part(size_t bytes) {
   const size_t rest = bytes % kHugePage;
   return bytes - rest + (rest < kLarge ? 0 : kHugePage);
 }
 
 std::shared_ptr<char> get(size_t bytes) {
+#if defined(_WIN32)
+  void* const data = _aligned_malloc(bytes, kAlignment);
+  if (!data) fail(Fault::kBackend, "out of memory: could not get %zu bytes", bytes);
+  return {static_cast<char*>(data), _aligned_free};
+#else
   const size_t huge = huge_part(bytes);
   void* data;
   // aligned_alloc would want a multiple of the alignment.
@@ -35,6 +42,7 @@ std::shared_ptr<char> get(size_t bytes) {
   if (huge) madvise(data, huge, MADV_HUGEPAGE);
 #endif
   return {static_cast<char*>(data), std::free};
+#endif
 }
 
 // Addresses for so many bytes, in huge pages; null if there are none.
@@ -101,7 +109,7 @@ std::shared_ptr<char> Region::lend(size_t bytes) {
   // No lock, which a fork could leave locked.
   if (is_lent_.exchange(true)) return get(bytes);
   if (!loan_) {
-    const size_t used = used_;
+    [[maybe_unused]] const size_t used = used_;
     loan_ = end(bytes);
     loan_bytes_ = loan_ ? bytes : 0;
 #if defined(MADV_NOHUGEPAGE)

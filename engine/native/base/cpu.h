@@ -17,6 +17,9 @@ enum Isa : uint32_t {
   kAvx512Vbmi = kAvx512 | 1u << 8
 };
 
+// Ends a function that tried the kernels of all sets: the last needs nothing and has returned.
+#define PALM_EVERY_SET_WAS_TRIED __builtin_unreachable()
+
 // Of this machine and process. The first call asks Linux for the registers of AMX, which a process
 // has to; where it does not get them, the machine counts as one without.
 uint32_t host_isa();

@@ -189,6 +189,7 @@ BinaryFn find_binary(uint32_t isa) {
   if ((isa & (need)) == (need)) return &name;
 #include "kernels/binary/kernels.inc"
 #undef PALM_KERNEL
+  PALM_EVERY_SET_WAS_TRIED;
 }
 
 void binary_f32_library(const Binary& m) {

@@ -117,6 +117,7 @@ BinaryInt8Fn find_binary_int8(uint32_t isa) {
   if ((isa & (need)) == (need)) return &name;
 #include "kernels/binary_int8/kernels.inc"
 #undef PALM_KERNEL
+  PALM_EVERY_SET_WAS_TRIED;
 }
 
 PALM_OPERANDS(binary_int8, kOperands)

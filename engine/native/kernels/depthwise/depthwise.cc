@@ -7,6 +7,7 @@ DepthwiseKernel find_depthwise(uint32_t isa) {
   if ((isa & (need)) == (need)) return {&name, &pack_##name};
 #include "kernels/depthwise/kernels.inc"
 #undef PALM_KERNEL
+  PALM_EVERY_SET_WAS_TRIED;
 }
 
 }  // namespace palm

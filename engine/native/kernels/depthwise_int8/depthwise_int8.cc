@@ -7,6 +7,7 @@ DepthwiseInt8Kernel find_depthwise_int8(uint32_t isa) {
   if ((isa & (need)) == (need)) return {&name, &pack_##name, &offset_##name};
 #include "kernels/depthwise_int8/kernels.inc"
 #undef PALM_KERNEL
+  PALM_EVERY_SET_WAS_TRIED;
 }
 
 }  // namespace palm

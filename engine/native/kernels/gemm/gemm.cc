@@ -9,6 +9,7 @@ GemmKernel find_gemm(uint32_t isa) {
   if ((isa & (need)) == (need)) return {&name, &pack_##name, &count_##name, &panel_##name};
 #include "kernels/gemm/kernels.inc"
 #undef PALM_KERNEL
+  PALM_EVERY_SET_WAS_TRIED;
 }
 
 void run_gemm(const GemmKernel& kernel, const Gemm& gemm, Pool& pool) {

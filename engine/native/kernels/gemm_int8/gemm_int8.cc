@@ -10,6 +10,7 @@ GemmInt8Kernel find_gemm_int8(uint32_t isa) {
     return {&name, &pack_##name, &count_##name, &panel_##name, &offset_##name};
 #include "kernels/gemm_int8/kernels.inc"
 #undef PALM_KERNEL
+  PALM_EVERY_SET_WAS_TRIED;
 }
 
 GemmInt8Kernel find_gemm_int8(uint32_t isa, size_t segments, size_t k) {

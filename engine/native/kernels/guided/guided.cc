@@ -131,6 +131,7 @@ GuidedFns find_guided(uint32_t isa) {
             &guided_sum_f32_##isa_, &guided_solve_f32_##isa_};
 #include "kernels/guided/kernels.inc"
 #undef PALM_KERNEL
+  PALM_EVERY_SET_WAS_TRIED;
 }
 
 void guided_upsample(uint32_t isa, const Guided& g) {

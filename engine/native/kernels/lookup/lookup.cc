@@ -92,6 +92,7 @@ LookupFn find_lookup(uint32_t isa) {
   if ((isa & (need)) == (need)) return &name;
 #include "kernels/lookup/kernels.inc"
 #undef PALM_KERNEL
+  PALM_EVERY_SET_WAS_TRIED;
 }
 
 PALM_OPERANDS(lookup, kOperands)

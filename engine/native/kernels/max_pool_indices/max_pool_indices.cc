@@ -137,6 +137,7 @@ MaxPlacesFn<float> find_max_places(uint32_t isa) {
   if ((isa & (need)) == (need)) return &name;
 #include "kernels/max_pool_indices/kernels.inc"
 #undef PALM_KERNEL
+  PALM_EVERY_SET_WAS_TRIED;
 }
 
 MaxPlacesFn<Bf16> find_max_places_bf16(uint32_t isa) {

@@ -117,6 +117,7 @@ UnpoolFn<float> find_unpool(uint32_t isa) {
   if ((isa & (need)) == (need)) return &name;
 #include "kernels/max_unpool/kernels.inc"
 #undef PALM_KERNEL
+  PALM_EVERY_SET_WAS_TRIED;
 }
 
 UnpoolFn<Bf16> find_unpool_bf16(uint32_t isa) {

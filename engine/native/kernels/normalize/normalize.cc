@@ -84,6 +84,7 @@ NormalizeFn find_normalize(uint32_t isa) {
   if ((isa & (need)) == (need)) return &name;
 #include "kernels/normalize/kernels.inc"
 #undef PALM_KERNEL
+  PALM_EVERY_SET_WAS_TRIED;
 }
 
 PALM_OPERANDS(normalize, kOperands)

@@ -9,6 +9,7 @@ PeakFn find_peak(uint32_t isa) {
   if ((isa & (need)) == (need)) return &name;
 #include "kernels/peak/kernels.inc"
 #undef PALM_KERNEL
+  PALM_EVERY_SET_WAS_TRIED;
 }
 
 double peak_flops(uint32_t isa, double seconds) {

@@ -100,6 +100,7 @@ PoolFn find_pool(uint32_t isa) {
   if ((isa & (need)) == (need)) return &name;
 #include "kernels/pool/kernels.inc"
 #undef PALM_KERNEL
+  PALM_EVERY_SET_WAS_TRIED;
 }
 
 PoolOf<Bf16> find_pool_bf16(uint32_t isa) {

@@ -101,6 +101,7 @@ PoolInt8Fn find_pool_int8(uint32_t isa) {
   if ((isa & (need)) == (need)) return &name;
 #include "kernels/pool_int8/kernels.inc"
 #undef PALM_KERNEL
+  PALM_EVERY_SET_WAS_TRIED;
 }
 
 PALM_OPERANDS(pool_int8, "image", "y")

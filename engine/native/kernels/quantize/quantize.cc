@@ -162,6 +162,7 @@ QuantizeFn find_quantize(uint32_t isa) {
   if ((isa & (need)) == (need)) return &name;
 #include "kernels/quantize/kernels.inc"
 #undef PALM_KERNEL
+  PALM_EVERY_SET_WAS_TRIED;
 }
 
 ToBytesFn find_to_bytes(uint32_t isa) {
@@ -169,6 +170,7 @@ ToBytesFn find_to_bytes(uint32_t isa) {
   if ((isa & (need)) == (need)) return &name;
 #include "kernels/quantize/to_bytes.inc"
 #undef PALM_KERNEL
+  PALM_EVERY_SET_WAS_TRIED;
 }
 
 FromBytesFn find_from_bytes(uint32_t isa) {
@@ -176,6 +178,7 @@ FromBytesFn find_from_bytes(uint32_t isa) {
   if ((isa & (need)) == (need)) return &name;
 #include "kernels/quantize/from_bytes.inc"
 #undef PALM_KERNEL
+  PALM_EVERY_SET_WAS_TRIED;
 }
 
 PALM_OPERANDS(quantize, kOperands)

@@ -312,6 +312,7 @@ RecurrentFn find_recurrent(uint32_t isa) {
   if ((isa & (need)) == (need)) return &name;
 #include "kernels/recurrent/kernels.inc"
 #undef PALM_KERNEL
+  PALM_EVERY_SET_WAS_TRIED;
 }
 
 PALM_OPERANDS(recurrent, kOperands)

@@ -142,6 +142,7 @@ ReduceFn find_reduce(uint32_t isa) {
   if ((isa & (need)) == (need)) return &name;
 #include "kernels/reduce/kernels.inc"
 #undef PALM_KERNEL
+  PALM_EVERY_SET_WAS_TRIED;
 }
 
 PALM_OPERANDS(reduce, "x", "y")

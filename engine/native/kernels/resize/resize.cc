@@ -135,6 +135,7 @@ ResizeFn find_resize(uint32_t isa) {
   if ((isa & (need)) == (need)) return &name;
 #include "kernels/resize/kernels.inc"
 #undef PALM_KERNEL
+  PALM_EVERY_SET_WAS_TRIED;
 }
 
 PALM_OPERANDS(resize, kOperands)

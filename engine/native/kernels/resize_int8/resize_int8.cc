@@ -95,6 +95,7 @@ ResizeInt8Fn find_resize_int8(uint32_t isa) {
   if ((isa & (need)) == (need)) return &name;
 #include "kernels/resize_int8/kernels.inc"
 #undef PALM_KERNEL
+  PALM_EVERY_SET_WAS_TRIED;
 }
 
 PALM_OPERANDS(resize_int8, kOperands)

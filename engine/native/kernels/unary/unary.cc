@@ -82,6 +82,7 @@ UnaryFn find_unary(uint32_t isa) {
   if ((isa & (need)) == (need)) return &name;
 #include "kernels/unary/kernels.inc"
 #undef PALM_KERNEL
+  PALM_EVERY_SET_WAS_TRIED;
 }
 
 void unary_f32_library(UnaryOp op, float alpha, float beta, size_t rows, size_t n, const float* x,
