@@ -58,6 +58,8 @@ _Step: TypeAlias = tuple[str, Sequence[int], Sequence[int], Mapping[str, _Attr]]
 # native/entropy/entropy.h.
 _ERRORS: dict[int, type[PalmError]] = {1: ModelError, 2: ShapeError, 3: UnsupportedError}
 _ARGUMENT, _INTERRUPTED = 5, 6
+# PALM_ENGINE_VERSION.
+_VERSION = 1
 _NAMES = (
     *("float32", "float64", "float16", "int8", "uint8", "int16", "uint16"),
     *("int32", "uint32", "int64", "uint64", "bool"),
@@ -128,7 +130,7 @@ _CALLS: dict[str, tuple[Any, ...]] = {
     "palm_engine_run": (_HANDLE,),
 }
 _OTHERS: dict[str, tuple[Any, tuple[Any, ...]]] = {
-    "palm_version": (c_uint32, ()),
+    "palm_engine_version": (c_uint32, ()),
     "palm_error": (c_char_p, ()),
     "palm_isa_name": (c_char_p, (_SIZE,)),
     "palm_engine_free": (None, (_HANDLE,)),
@@ -161,6 +163,9 @@ def _found() -> Path:
 def _opened(path: Path) -> ctypes.CDLL:
     try:
         library = ctypes.CDLL(str(path))
+        version = library.palm_engine_version()
+        if version != _VERSION:
+            raise OSError(f"expected interface {_VERSION}, got {version}")
         for name, arguments in _CALLS.items():
             call = getattr(library, name)
             call.restype, call.argtypes = c_int32, arguments

@@ -342,6 +342,7 @@ uint32_t isa_of(const char* isa) { return palm::isa_called(isa ? isa : ""); }
 
 extern "C" {
 
+uint32_t palm_engine_version(void) { return PALM_ENGINE_VERSION; }
 void palm_engine_free(void* made) { std::free(made); }
 
 palm_status palm_engine_kernels(char** json) {

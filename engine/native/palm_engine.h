@@ -9,6 +9,9 @@
 
 #include "palm.h"
 
+/* Counts up when a call or a structure here changes; engine/_native.py has it, too. */
+#define PALM_ENGINE_VERSION 1
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -59,6 +62,8 @@ typedef struct palm_engine_steps {
   size_t text_bytes;
 } palm_engine_steps;
 
+/* PALM_ENGINE_VERSION of the library. */
+PALM_API uint32_t palm_engine_version(void);
 PALM_API void palm_engine_free(void *made);
 
 /* The kernels, [[name, inputs, outputs]]; see Operands in base/step.h. */
