@@ -194,12 +194,14 @@ def _check(status: int) -> None:
         _fail(status)
 
 
-def _taken(made: c_void_p) -> Any:
-    """Return the value of a JSON text, which is freed."""
-    assert made.value is not None
-    text = ctypes.string_at(made.value)
-    _palm.palm_engine_free(made)
-    return json.loads(text)
+def _told(call: Any, *arguments: Any) -> Any:
+    """Return what a call answers, whose last argument is where the JSON text goes."""
+    text = c_void_p()
+    _check(call(*arguments, byref(text)))
+    assert text.value is not None
+    content = ctypes.string_at(text.value)
+    _palm.palm_engine_free(text)
+    return json.loads(content)
 
 
 def _address(data: _Array) -> int:
@@ -311,16 +313,13 @@ def kernels() -> list[tuple[str, str, str]]:
     it, the pixels, are as far from one another each, "/strides" any, another operand's name one
     with pixels as far from one another as that one's.
     """
-    text = c_void_p()
-    _check(_palm.palm_engine_kernels(byref(text)))
-    return [(name, inputs, outputs) for name, inputs, outputs in _taken(text)]
+    found = _told(_palm.palm_engine_kernels)
+    return [(name, inputs, outputs) for name, inputs, outputs in found]
 
 
 def functions() -> list[str]:
     """Return the functions of one float that a step of the kernel "unary" may name."""
-    text = c_void_p()
-    _check(_palm.palm_engine_functions(byref(text)))
-    return [str(name) for name in _taken(text)]
+    return [str(name) for name in _told(_palm.palm_engine_functions)]
 
 
 def crc32(data: _Array | memoryview) -> int | None:
@@ -431,14 +430,11 @@ def candidates(
     measured on. terms: what is done how often (see native/kernels/conv/cost.cc). A step that copies
     has one, "" without terms, other steps have none.
     """
-    plan, arrays, text = _Written(tensors, steps), _described(constants, "constant"), c_void_p()
+    plan, arrays = _Written(tensors, steps), _described(constants, "constant")
     at = arrays.buffer_info()[0]
-    _check(
-        _palm.palm_engine_candidates(
-            byref(plan.steps), isa.encode(), at, len(constants), byref(text)
-        )
-    )
-    return [[(name, float(s), terms) for name, s, terms in each] for each in _taken(text)]
+    ask = _palm.palm_engine_candidates
+    found = _told(ask, byref(plan.steps), isa.encode(), at, len(constants))
+    return [[(name, float(s), terms) for name, s, terms in each] for each in found]
 
 
 def touching_seconds(bytes: int) -> float:
@@ -541,15 +537,10 @@ class Plans:
         kept alive.
         """
         tables, constants = _described([section], "section"), _described([data], "data")
-        made, text = c_void_p(), c_void_p()
-        _check(
-            _palm.palm_engine_plans_create(
-                *(tables[0], section.nbytes, constants[0], data.nbytes),
-                *(byref(made), byref(text)),
-            )
-        )
+        made, create = c_void_p(), _palm.palm_engine_plans_create
+        parts = tables[0], section.nbytes, constants[0], data.nbytes
+        found = _told(create, *parts, byref(made))
         self._handle = _Handle(made.value, _palm.palm_engine_plans_free, section, data)
-        found = _taken(text)
         self.inputs: list[tuple[str, str, list[int | str]]] = [*map(tuple, found["inputs"])]
         self.outputs: list[tuple[str, str, list[int | str]]] = [*map(tuple, found["outputs"])]
         self.metadata: list[tuple[str, str]] = [*map(tuple, found["metadata"])]
@@ -558,9 +549,8 @@ class Plans:
 
     def steps(self, index: int) -> list[tuple[str, str]]:
         """Return for each step of a plan the name of its node, and its kernel."""
-        text = c_void_p()
-        _check(_palm.palm_engine_plans_steps(self._handle.value, index, byref(text)))
-        return [(node, kernel) for node, kernel in _taken(text)]
+        found = _told(_palm.palm_engine_plans_steps, self._handle.value, index)
+        return [(node, kernel) for node, kernel in found]
 
     def program(
         self, index: int, isa: str = "", threads: int = 1
@@ -569,13 +559,9 @@ class Plans:
 
         Outputs are the dtype and dims of each; what is read are begins and ends in bytes, growing.
         """
-        made, text = c_void_p(), c_void_p()
-        _check(
-            _palm.palm_engine_plans_program(
-                self._handle.value, index, isa.encode(), threads, byref(made), byref(text)
-            )
-        )
-        program, found = Packed(made, self), _taken(text)
+        made, create = c_void_p(), _palm.palm_engine_plans_program
+        found = _told(create, self._handle.value, index, isa.encode(), threads, byref(made))
+        program = Packed(made, self)
         outputs = [(dtype, dims) for dtype, dims in found["outputs"]]
         return program, outputs, [(begin, end) for begin, end in found["read"]]
 

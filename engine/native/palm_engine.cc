@@ -562,7 +562,7 @@ size_t palm_engine_session_steps(const palm_engine_session* session) {
 
 palm_status palm_engine_run(const palm_engine_call* call) {
   bool is_ended = false;
-  const auto go_on = [&] { return !(is_ended = !call->ask(nullptr)); };
+  auto go_on = [&] { return !(is_ended = !call->ask(nullptr)); };
   return guarded([&] {
     if (!call->session) bad(PALM_ERROR_ARGUMENT, "session: expected one, got NULL");
     const auto ask = [](void* data) { return (*static_cast<decltype(go_on)*>(data))(); };
@@ -570,7 +570,7 @@ palm_status palm_engine_run(const palm_engine_call* call) {
                                    outputs = buffers(*call, call->input_count, call->output_count, true);
     try {
       call->session->session.run(inputs, outputs, call->seconds, call->ask ? +ask : nullptr,
-                                 const_cast<void*>(static_cast<const void*>(&go_on)));
+                                 &go_on);
     } catch (const palm::Error& error) {
       if (is_ended) bad(PALM_ERROR_INTERRUPTED, "%s", error.what());
       throw;

@@ -66,25 +66,6 @@ def seconds_alone(lowered: Lowered) -> list[float]:
     return [touching_s(step.y) if seconds is None else seconds for step, seconds in expected]
 
 
-def seconds_shared(seconds: Sequence[float]) -> list[float]:
-    """Return what steps of so many seconds take where two threads share each, if that is less."""
-    return [min(each, each / 2 + sharing_seconds()) for each in seconds]
-
-
-def most_bytes_in_place() -> int:
-    """Return how many bytes of constants runs had better read where a file has them."""
-    from palmkit.engine import _native
-
-    return _native.most_bytes_in_place()
-
-
-def sharing_seconds() -> float:
-    """Return what a step that two threads share takes beside half its time."""
-    from palmkit.engine import _native
-
-    return _native.sharing_seconds()
-
-
 def pays(lowered: Lowered, new: Step, old: Sequence[Step]) -> bool:
     """Return whether a step is expected to take no longer than those that it would stand for.
 

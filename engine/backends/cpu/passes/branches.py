@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from palmkit.engine.backends.cpu.costs import seconds_alone, seconds_shared, sharing_seconds
+from palmkit.engine import _native
+from palmkit.engine.backends.cpu.costs import seconds_alone
 from palmkit.engine.steps.rewriting import Lowered
 from palmkit.engine.steps.step import BRANCH, Step, View, is_apart
 
@@ -99,8 +100,9 @@ class _Search:
     def __init__(self, lowered: Lowered) -> None:
         self._steps = lowered.steps
         self.alone = seconds_alone(lowered)
-        self._shared = seconds_shared(self.alone)
-        self._fork = sharing_seconds()
+        self._fork = fork = _native.sharing_seconds()
+        # With two threads, which share what is worth it.
+        self._shared = [min(each, each / 2 + fork) for each in self.alone]
 
     def window(self, first: int) -> tuple[int, float]:
         """The last step of the best window that begins here, and what it saves."""

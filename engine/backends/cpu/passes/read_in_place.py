@@ -10,7 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from palmkit.engine.backends.cpu.costs import most_bytes_in_place, ranked_steps
+from palmkit.engine import _native
+from palmkit.engine.backends.cpu.costs import ranked_steps
 from palmkit.engine.format.storage import half_of
 from palmkit.engine.ir import Array
 from palmkit.engine.steps.rewriting import Lowered
@@ -24,7 +25,8 @@ def read_in_place(lowered: Lowered) -> Lowered:
     """Turn such weights so that their outputs come last, if the plan is for a file."""
     stored_as = lowered.purpose.weights
     whole_bytes = sum(value.nbytes for value in lowered.constants)
-    if stored_as is None or stored_as == "smallest" or whole_bytes > most_bytes_in_place():
+    is_large = whole_bytes > _native.most_bytes_in_place()
+    if stored_as is None or stored_as == "smallest" or is_large:
         return lowered
     uses = Counter((id(v.buffer), v.dims) for step in lowered.steps for v in step.reads)
     steps, constants = list(lowered.steps), list(lowered.constants)
