@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from palmkit.kits.face import topology
-from palmkit.kits.face.pose import RIGID, fit_similarity
 from palmkit.kits.results import Faces
 from palmkit.kits.tryon.colour import Floats
-from palmkit.kits.tryon.regions import smoothstep
 
 Rows: TypeAlias = NDArray[np.intp]
 Which: TypeAlias = "Literal['all', 'largest', 'middle'] | int"
@@ -35,15 +32,6 @@ NEAR = 1.2
 IN_FRONT = 1.25
 # No hair is further from its face's middle, in those sides.
 REACH = 4.0
-# A ball as the skull, its middle and radius, and the height of the brows, in centimetres of the
-# canonical face.
-SKULL, RADIUS, BROWS = (0.0, 2.7, -6.5), 8.5, 2.6
-# Where on the skull it is looked how far up hair reaches: across, of the radius, and up, of the
-# ball's height there.
-ASIDE, ABOVE = np.linspace(-0.5, 0.5, 9), np.linspace(0, 1, 26)
-# Hair before the forehead that reaches so far up the skull is on a bare head, or under a hat. On
-# the development portraits hair reaches .8 and more, the parts of hats that look like it .55.
-BARE, HAT = 0.75, 0.6
 # In a video the face chosen before stays it until another one is better by so much.
 STICKY = 1.3
 
@@ -186,59 +174,3 @@ def _distance(across: Floats, down: Floats, side: float, below: float) -> Floats
     down = np.where(down > 0, down * np.float32(1 / below), down * np.float32(1 / UP))
     squares = np.square(down)[:, None] + np.square(across * np.float32(1 / ACROSS))
     return np.asarray(np.sqrt(squares) * np.float32(1 / side), np.float32)
-
-
-def without_hat(
-    hair: Hair, points: Floats, visibility: Floats, settle: Callable[[Floats], Floats]
-) -> Floats:
-    """Return the mask without what is above the brows of a head that wears a hat.
-
-    A bare head has its hair up to the skull's top. What begins before the forehead and ends lower
-    is the brim, the lining or the shadow of a hat, which looks like hair. points: float32[478, 3]
-    of the mesh, in the picture's pixels. visibility: float32[478]. settle: steadies how likely it
-    is a hat, float32[1].
-    """
-    rows = np.array(RIGID, np.intp)
-    per_cm, rotation, shift = fit_similarity(
-        topology.canonical_face()[rows].astype(np.float64),
-        points[rows].astype(np.float64),
-        np.maximum(visibility[rows].astype(np.float64), 1e-2),
-    )
-    shift = shift - (hair.part[1].start, hair.part[0].start, 0)
-    middle = (per_cm * rotation @ np.array(SKULL) + shift)[:2]
-    up = rotation[:2, 1] / max(float(np.hypot(*rotation[:2, 1])), 1e-6)
-    reach = _reach_up(hair, middle, up, RADIUS * per_cm)
-    likely = 0.0 if reach is None else float(smoothstep(reach, BARE, HAT))
-    likely = float(settle(np.array([likely], np.float32))[0])
-    if likely <= 0:
-        return hair.mask
-    height, width = hair.mask.shape
-    x, y = ((per_cm * rotation @ np.array([0, BROWS, SKULL[2]]) + shift)[:2]).tolist()
-    down = (np.arange(height, dtype=np.float32) - y) * (float(up[1]) / per_cm)
-    across = (np.arange(width, dtype=np.float32) - x) * (float(up[0]) / per_cm)
-    above = np.asarray(down[:, None] + across, np.float32)
-    kept = 1 - likely * smoothstep(above, -0.5, 0.5)
-    return np.asarray(hair.mask * kept, np.float32)
-
-
-def _reach_up(
-    hair: Hair, middle: NDArray[np.float64], up: NDArray[np.float64], radius: float
-) -> float | None:
-    """Return how far hair before the forehead reaches up the skull, 1: to its top.
-
-    middle, radius: of the skull, in pixels of the mask. up: float64[2], of length 1.
-    None if there is none, or if the picture ends below the skull's top.
-    """
-    height, width = hair.mask.shape
-    aside = np.array([-up[1], up[0]])
-    ways = np.sqrt(1 - ASIDE**2)[:, None] * ABOVE
-    places = middle + radius * (ASIDE[:, None, None] * aside + ways[..., None] * up)
-    x, y = np.floor(places).astype(np.intp).transpose(2, 0, 1)
-    top = places[:, -1] + (hair.part[1].start, hair.part[0].start)
-    if (top < 0).any():
-        return None
-    inside = (x >= 0) & (y >= 0) & (x < width) & (y < height)
-    seen = hair.mask[y.clip(0, height - 1), x.clip(0, width - 1)]
-    reaches = np.where(inside & (seen > 0.5), ABOVE, 0).max(axis=1)
-    reach = float(np.sort(reaches)[len(reaches) // 2])
-    return reach if reach > 0 else None

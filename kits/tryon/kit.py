@@ -34,7 +34,7 @@ from palmkit.kits.tryon.colour import Floats
 from palmkit.kits.tryon.effect import Effect
 from palmkit.kits.tryon.hair import coverage, without_skin
 from palmkit.kits.tryon.hands import HandsInFront
-from palmkit.kits.tryon.heads import FACE_CM, Hair, Wearers, hair_of_heads, picked, without_hat
+from palmkit.kits.tryon.heads import FACE_CM, Hair, Wearers, hair_of_heads, picked
 from palmkit.kits.tryon.look import DeliveredLook, Look
 from palmkit.kits.tryon.options import TryOnOptions
 from palmkit.kits.tryon.regions import soften
@@ -199,7 +199,7 @@ class TryOn(Kit[TriedOn]):
         if look.hair is not None and hair is not None:
             for own in hair_of_heads(hair, everybody.boxes, wearers):
                 memory = self._memory(everybody, own.row, time_s, "hair")
-                share = self._opacity(image, own, everybody, memory, time_s)
+                share = self._opacity(image, own, everybody, time_s)
                 if hands is not None:
                     share *= 1 - hands[own.part]
                 per_cm = float(everybody.boxes[own.row, 2:].max()) / FACE_CM
@@ -232,21 +232,14 @@ class TryOn(Kit[TriedOn]):
         fine, twice = dyed or time_s is None, dyed and time_s is None
         return self._hair.around(image, heads, area, time_s, fine, twice)
 
-    def _opacity(
-        self, image: Image, own: Hair, faces: Faces, memory: Memory, time_s: float | None
-    ) -> Floats:
+    def _opacity(self, image: Image, own: Hair, faces: Faces, time_s: float | None) -> Floats:
         """Return how much of each pixel of its part is a head's hair; new."""
         assert faces.mesh is not None and faces.visibility is not None
-        mesh, visibility = faces.mesh[own.row], faces.visibility[own.row]
-
-        def settle(hat: Floats) -> Floats:
-            return memory.settle("hat", hat, time_s)
-
-        mask = without_hat(own, mesh, visibility, settle)
         if time_s is not None:
             # A frame has no time for more than the mask.
-            return coverage(mask)
-        mask = without_skin(image, own.part, mask, mesh[:, :2], visibility)
+            return coverage(own.mask)
+        points, visibility = faces.mesh[own.row, :, :2], faces.visibility[own.row]
+        mask = without_skin(image, own.part, own.mask, points, visibility)
         return soften(opacity(np.ascontiguousarray(image[own.part]), mask), EDGE)
 
     def _memory(self, faces: Faces, row: int, time_s: float | None, what: str = "face") -> Memory:

@@ -11,13 +11,12 @@ from numpy.typing import NDArray
 
 from palmkit import kits
 from palmkit.kits import Look, TryOn, try_on
-from palmkit.kits.face import topology
 from palmkit.kits.image import Image
 from palmkit.kits.results import Faces
 from palmkit.kits.tryon.canvas import Memory
 from palmkit.kits.tryon.colour import Floats, mean_of, to_lab
 from palmkit.kits.tryon.hair import HairDye, coverage, without_skin
-from palmkit.kits.tryon.heads import Hair, Wearers, hair_of_heads, without_hat
+from palmkit.kits.tryon.heads import Wearers, hair_of_heads
 from palmkit.kits.tryon.regions import soften
 from tests.kits.test_try_on_effects import drawn
 
@@ -182,63 +181,6 @@ def test_long_hair_and_its_faint_ends_are_the_heads() -> None:
     mask[120:260, 150:170] = 1
     mask = soften(mask, 3)
     assert np.abs(whole(mask, boxes, 0) - mask).max() < 0.02
-
-
-# Hats
-
-
-def skull(top: int = 0) -> tuple[Floats, Floats, Floats]:
-    """A frontal mesh, 8 pixels a centimetre, how far it is seen, and an empty mask round it.
-
-    top: how many rows of the picture, of 400, are cut off.
-    """
-    mesh = topology.canonical_face() * np.array([8, -8, -8], np.float32)
-    mesh += np.array([200, 200 - top, 0], np.float32)
-    return mesh, np.ones(len(mesh), np.float32), np.zeros((400 - top, 400), np.float32)
-
-
-def bare(hair: Floats, mesh: Floats, visibility: Floats) -> tuple[Floats, float]:
-    """What is left of the hair, and how likely a hat is."""
-    told: list[float] = []
-
-    def settle(hat: Floats) -> Floats:
-        told.append(float(hat[0]))
-        return hat
-
-    part = (slice(0, hair.shape[0]), slice(0, hair.shape[1]))
-    return without_hat(Hair(0, part, hair), mesh, visibility, settle), told[0]
-
-
-def test_what_covers_only_the_forehead_is_a_hat() -> None:
-    mesh, visibility, mask = skull()
-    brows = 200 - 8 * 2.6
-    mask[150 : int(brows) + 40, 130:270] = 1
-    mask[150:300, 130:150] = mask[150:300, 250:270] = 1
-    left, hat = bare(mask, mesh, visibility)
-    assert hat == 1
-    # Above the brows nothing is hair; what hangs down at the sides is.
-    assert left[: int(brows) - 6].max() < 0.01
-    np.testing.assert_array_equal(left[int(brows) + 6 :], mask[int(brows) + 6 :])
-
-
-@pytest.mark.parametrize("turn", [-30.0, 0.0, 30.0])
-def test_hair_up_to_the_skulls_top_is_on_a_bare_head(turn: float) -> None:
-    mesh, visibility, mask = skull()
-    cv2.circle(mask, (200, 175), 85, 1, -1)
-    matrix = cv2.getRotationMatrix2D((200, 200), turn, 1)
-    mesh[:, :2] = mesh[:, :2] @ matrix[:, :2].T + matrix[:, 2]
-    mask = np.asarray(cv2.warpAffine(mask, matrix, (400, 400)), np.float32)
-    left, hat = bare(mask, mesh, visibility)
-    assert hat == 0 and left is mask
-
-
-def test_of_hair_at_the_sides_or_a_head_cut_off_no_hat_can_be_told() -> None:
-    mesh, visibility, mask = skull()
-    mask[150:300, 130:150] = mask[150:300, 250:270] = 1
-    assert bare(mask, mesh, visibility)[1] == 0
-    mesh, visibility, mask = skull(top=130)
-    mask[:60, 130:270] = 1
-    assert bare(mask, mesh, visibility)[1] == 0
 
 
 def test_no_hair_or_nobody_is_nothing() -> None:
