@@ -8,6 +8,8 @@ it outside of training.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -87,6 +89,21 @@ class Guide(nn.Module):
             y = up(torch.cat([y, *others], 1))
             features.append(y)
         return Maps(self.mask(torch.cat([y, word], 1)), self.coarse(features[4]), features)
+
+
+class Guides(nn.Module):
+    """Several guides as one, which err in different places."""
+
+    def __init__(self, guides: Sequence[nn.Module]) -> None:
+        """Join guides, which give Maps of pictures."""
+        super().__init__()
+        self.guides = nn.ModuleList(guides)
+
+    def forward(self, x: Tensor) -> Maps:
+        """Return the means of their logits, and the first one's features."""
+        said: list[Maps] = [guide(x) for guide in self.guides]
+        logits, coarse, features = zip(*said, strict=True)
+        return Maps(torch.stack(logits).mean(dim=0), torch.stack(coarse).mean(dim=0), features[0])
 
 
 def folded(guide: Guide) -> Guide:

@@ -2,8 +2,9 @@
 
 `python -m palmkit.models.segmentation.train PACK OUT --task portrait --teacher TEACHER.npz --stage
 guide --encoder ENCODER.npz` trains the guide, and without the stage, with `--guide GUIDE.pt`, the
-network that ships beside it: `--network best` the larger one. Both go on from OUT/checkpoint.pt
-where there is one; `--start` is a checkpoint or a .palm of which only the weights are taken.
+network that ships beside it, or beside the mean of several, `--guide A.pt,B.pt`: `--network best`
+the larger one. Both go on from OUT/checkpoint.pt where there is one; `--start` is a checkpoint or a
+.palm of which only the weights are taken.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from torch import Tensor, nn
 from palmkit.models.segmentation.backbone import MobileNetV2, pretrained
 from palmkit.models.segmentation.compose import Batch, Composer, patched, roughen
 from palmkit.models.segmentation.dataset import Bank
-from palmkit.models.segmentation.guide import Guide, folded
+from palmkit.models.segmentation.guide import Guide, Guides, folded
 from palmkit.models.segmentation.losses import PARTS, mask_loss
 from palmkit.models.segmentation.network import SIZE, WIDTHS, Maps, MaskNetwork, Widths
 from palmkit.models.segmentation.teacher_network import SelfieNetwork
@@ -43,7 +44,7 @@ class MaskRecipe(Recipe):
 
     pool: how many batches of compositions wait with the guide's output. reuse: steps for each batch
     that is renewed. network: "fast" or "best". stage: "guide" or "mask". guide, start, encoder:
-    files.
+    files; several guides are separated by commas.
     """
 
     task: str = "portrait"
@@ -263,13 +264,17 @@ def resume(trainer: Trainer, path: Path, images: Tensor) -> None:
     trainer.averaged.load_state_dict(network.state_dict())
 
 
-def read_guide(teacher: Path | None, path: str) -> Guide | None:
-    """Return the guide of a checkpoint."""
-    if not path or teacher is None:
+def read_guide(teacher: Path | None, paths: str) -> nn.Module | None:
+    """Return the guide of a checkpoint, or of several, separated by commas, the mean of all."""
+    if not paths or teacher is None:
         return None
-    guide = Guide(SelfieNetwork(teacher), MobileNetV2())
-    guide.load_state_dict(torch.load(path, map_location="cpu", weights_only=True)["averaged"])
-    return folded(guide)
+    guides: list[Guide] = []
+    for path in paths.split(","):
+        guide = Guide(SelfieNetwork(teacher), MobileNetV2())
+        state = torch.load(path, map_location="cpu", weights_only=True)
+        guide.load_state_dict(state["averaged"])
+        guides.append(folded(guide))
+    return guides[0] if len(guides) == 1 else Guides(guides).eval()
 
 
 def adopt(trainer: Trainer, state: Mapping[str, Any]) -> None:

@@ -379,7 +379,13 @@ def test_a_guide_learns_and_teaches(tmp_path: Path) -> None:
     from palmkit.models.segmentation.dataset import Bank
     from palmkit.models.segmentation.guide import Guide, folded
     from palmkit.models.segmentation.teacher_network import SelfieNetwork, write
-    from palmkit.models.segmentation.train import GuideTrainer, MaskRecipe, MaskTrainer, adopt
+    from palmkit.models.segmentation.train import (
+        GuideTrainer,
+        MaskRecipe,
+        MaskTrainer,
+        adopt,
+        read_guide,
+    )
 
     write(TEACHER, tmp_path / "teacher.npz")
     write_pack(tmp_path / "pack")
@@ -403,6 +409,19 @@ def test_a_guide_learns_and_teaches(tmp_path: Path) -> None:
         expected = guide(images)
         found = folded(guide)(images)
     torch.testing.assert_close(found.logits, expected.logits, atol=1e-3, rtol=1e-3)
+
+    torch.save({"averaged": trainer.network.state_dict()}, tmp_path / "first.pt")
+    torch.save({"averaged": trainer.averaged.state_dict()}, tmp_path / "second.pt")
+    files = [str(tmp_path / name) for name in ("first.pt", "second.pt")]
+    words: list[Any] = []
+    for paths in (*files, ",".join(files)):
+        read = read_guide(tmp_path / "teacher.npz", paths)
+        assert read is not None
+        with torch.no_grad():
+            words.append(read(images))
+    assert not torch.equal(words[0].logits, words[1].logits)
+    for one, other, both in zip(*(word[:2] for word in words), strict=True):
+        torch.testing.assert_close(both, (one + other) / 2)
 
     recipe = MaskRecipe(steps=2, batch=3, pool=2, reuse=2, warm_up=1)
     alone = MaskTrainer(recipe, bank, device)
