@@ -35,12 +35,16 @@ demo-app: $(INSTALLED) ## everything in a window: camera or sample; ARGS='--page
 test: .venv/.dev ## the whole test suite, a process for each core; ARGS='-k face' runs a part
 	$(VENV) -m pytest -n auto --dist worksteal $(ARGS)
 
-lint: .venv/.dev ## style and types
+lint: .venv/.dev ## style and types, those of Windows and macOS as well, and the workflows
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 	.venv/bin/mypy tests demos
+	.venv/bin/mypy --platform win32 --cache-dir .mypy_cache/win32
+	.venv/bin/mypy --platform darwin --cache-dir .mypy_cache/darwin
 	.venv/bin/pyright --pythonpath $(VENV)
+	.venv/bin/pyright --pythonpath $(VENV) --pythonplatform Windows kits engine delivery assets
+	.venv/bin/zizmor --offline --no-progress --quiet --min-severity medium .github/workflows
 
 docs: .venv/.dev ## the site of tutorials and references, into build/site; warnings are errors
 	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict
@@ -114,11 +118,14 @@ arm64: .venv/.dev ## the kernels' tests on arm64: Debian's g++-aarch64-linux-gnu
 wheel: build/release/.made ## build the wheel into dist, with the tools of .ci/release-lock.txt
 	rm -rf dist
 	build/release/bin/pyproject-build --wheel --no-isolation --outdir dist .
+	build/release/bin/python .ci/sbom.py dist
 	@ls -sh dist
 
-wheels: wheel build/wheels/.made ## a wheel for each platform into dist, all built here by zig; ARGS='win_amd64' for some
+wheels: build/release/.made build/wheels/.made ## the sources and a wheel for each platform into dist, built by zig; ARGS='win_amd64' for some
+	rm -rf dist build/wheels/base
+	build/release/bin/pyproject-build --no-isolation -C wheel.cmake=false --outdir build/wheels/base .
 	PATH="$(CURDIR)/build/wheels/venv/bin:$$PATH" .ci/wheels $(ARGS)
-	build/wheels/venv/bin/twine check --strict dist/*.whl
+	build/wheels/venv/bin/twine check --strict dist/*
 
 check-wheel: wheel .venv/.dev ## install the wheel in a bare environment elsewhere and find faces with it
 	@set -eu; elsewhere=$$(mktemp -d); trap 'rm -rf "$$elsewhere"' EXIT; \
@@ -149,7 +156,8 @@ clean: ## remove .venv and all that was built
 build/wheels/.made: Makefile | .venv/bin/python
 	$(VENV) -m venv build/wheels/venv
 	build/wheels/venv/bin/python -m pip --disable-pip-version-check install -q cmake ninja \
-		"ziglang==0.17.1" "pyelftools>=0.31" "pefile>=2024.8" "macholib>=1.16" "twine>=6"
+		"ziglang==0.17.1" "pyelftools>=0.31" "pefile>=2024.8" "macholib>=1.16" "twine>=6" \
+		"auditwheel>=6.4" "delvewheel>=1.10" "delocate>=0.13"
 	@touch $@
 
 build/release/.made: .ci/release-lock.txt | .venv/bin/python
