@@ -14,6 +14,15 @@ RELEASE = re.compile(r"[0-9A-Za-z][0-9A-Za-z.!+-]{0,63}", re.ASCII)
 FILE = re.compile(r"[0-9A-Za-z][0-9A-Za-z._+-]{0,127}", re.ASCII)
 SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 MOST_BYTES = 1 << 20
+# What Windows takes for a device, with whatever suffix.
+_DEVICES = frozenset(
+    ["con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))]
+)
+
+
+def is_portable(name: str) -> bool:
+    """Return whether every system takes the name of a file or folder as it is."""
+    return name.lower().partition(".")[0] not in _DEVICES and not name.endswith(".")
 
 
 class Fields:

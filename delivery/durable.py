@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from palmkit.engine.errors import DeliveryError
+from palmkit.engine.replacing import move, sync_folder
 
 
 def sync_file(descriptor: int) -> None:
@@ -28,20 +29,11 @@ def sync_file(descriptor: int) -> None:
     os.fsync(descriptor)
 
 
-def sync_folder(folder: Path) -> None:
-    """Wait until the names made, replaced or removed in a folder are on the disk."""
-    if os.name == "nt":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 # The files of a store belong to its user alone, so no link is followed: it may lead to a file of
 # somebody else. Pipes and devices are not opened, as reading them may never end.
-_NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+_FLAGS = _NO_LINK | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_IS_WINDOWS = os.name == "nt"
 
 
 def make_folder(folder: Path, top: Path) -> None:
@@ -91,7 +83,7 @@ def mend(folder: Path) -> None:
 
 def _mend(path: Path, found: os.stat_result) -> None:
     is_ours = stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)
-    if os.name != "nt" and is_ours and found.st_mode & 0o077:
+    if not _IS_WINDOWS and is_ours and found.st_mode & 0o077:
         with contextlib.suppress(OSError):
             os.chmod(path, stat.S_IMODE(found.st_mode) & 0o700)
 
@@ -119,7 +111,7 @@ def create(path: Path) -> BinaryIO:
     """Open a new file of this user alone in place of what has the name. Raises OSError."""
     path.unlink(missing_ok=True)
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
-    descriptor = os.open(path, flags | _NO_LINK, 0o600)
+    descriptor = os.open(path, flags | _FLAGS, 0o600)
     _set_mode(descriptor)
     return open(descriptor, "wb+")
 
@@ -174,7 +166,7 @@ def read(path: Path) -> bytes:
 def _open(path: Path, flags: int) -> int:
     if not _NO_LINK and path.is_symlink():
         raise OSError(errno.ELOOP, "a link", str(path))
-    descriptor = os.open(path, flags | _NO_LINK, 0o600)
+    descriptor = os.open(path, flags | _FLAGS, 0o600)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(errno.EINVAL, "not a regular file", str(path))
@@ -182,7 +174,7 @@ def _open(path: Path, flags: int) -> int:
 
 
 def _set_mode(descriptor: int) -> None:
-    if hasattr(os, "fchmod"):
+    if sys.platform != "win32" and hasattr(os, "fchmod"):
         with contextlib.suppress(OSError):
             os.fchmod(descriptor, 0o600)
 
@@ -199,12 +191,18 @@ def write(path: Path, content: bytes) -> None:
             file.write(content)
             file.flush()
             sync_file(file.fileno())
-        os.replace(name, path)
+        move(name, path)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(name)
         raise
     sync_folder(path.parent)
+
+
+def forbid_writing(path: Path) -> None:
+    """Let nobody write a file; not on Windows, which replaces and removes no such file either."""
+    if not _IS_WINDOWS:
+        path.chmod(0o400)
 
 
 def remove(path: Path) -> None:

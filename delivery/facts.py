@@ -50,6 +50,8 @@ def cpu() -> frozenset[str]:
 
 def memory_mb() -> int | None:
     """Return the machine's memory in MiB; None where the system does not say."""
+    if sys.platform == "win32":
+        return None
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
     except (AttributeError, OSError, ValueError):

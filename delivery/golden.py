@@ -211,7 +211,7 @@ def _ratio(model: Model, baseline: Model, inputs: Mapping[str, Any], budget_s: f
 
 
 def _main() -> None:
-    if hasattr(signal, "alarm"):
+    if sys.platform != "win32":
         # The asking process may have ended meanwhile: nothing else would end a model that hangs.
         signal.alarm(int(sys.argv[1]) + 5)
     import_module("palmkit.engine")  # A failure of this is not the model's fault.

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 
 from palmkit.delivery import data_files
-from palmkit.delivery.document import FILE, MODEL, RELEASE, SHA256, Fields, dump
+from palmkit.delivery.document import FILE, MODEL, RELEASE, SHA256, Fields, dump, is_portable
 from palmkit.engine.errors import DeliveryError
 
 CODECS = ("zstd", "bsdiff4", "int")
@@ -151,7 +151,12 @@ def parse(content: bytes) -> Manifest:
     )
     names = [file.name for file in manifest.files]
     every = names + [delta.name for file in manifest.files for delta in file.deltas]
-    if len(set(every)) != len(every):
+    for name in (manifest.model, *every):
+        if not is_portable(name):
+            expected = "a name that every system takes"
+            raise DeliveryError("manifest_invalid", f"manifest: expected {expected}, got {name!r}")
+    # Windows and macOS take names that differ in case for the same.
+    if len({name.lower() for name in every}) != len(every):
         raise DeliveryError("manifest_invalid", f"manifest: files: a name stands twice: {every}")
     for wanted in (manifest.main, *([manifest.golden.file] if manifest.golden else [])):
         if wanted not in names:

@@ -16,6 +16,7 @@ from palmkit.delivery import durable
 from palmkit.delivery.manifest import File, Manifest, parse
 from palmkit.delivery.policy import Policy, allowed
 from palmkit.engine.errors import DeliveryError
+from palmkit.engine.replacing import move, sync_folder
 
 if TYPE_CHECKING:
     from palmkit.delivery.store import BlobStore
@@ -65,7 +66,7 @@ class Releases:
                 message = f"{name}: its files are not all in the store"
                 raise DeliveryError("hash_mismatch", message)
             durable.write(folder / MANIFEST, document)
-            durable.sync_folder(folder.parent)
+            sync_folder(folder.parent)
         except OSError as error:
             raise durable.explain(error, f"{name} cannot be kept") from error
 
@@ -119,7 +120,7 @@ class Releases:
             except OSError:
                 with durable.open_to_read(whole) as source, durable.create(part) as target:
                     shutil.copyfileobj(source, target)
-            os.replace(part, place)
+            move(part, place)
         finally:
             part.unlink(missing_ok=True)
         if not self._store.is_whole(place, sha256, size_bytes):
@@ -139,7 +140,7 @@ class Releases:
         for mark in marks:
             mark.unlink(missing_ok=True)
         if marks:
-            durable.sync_folder(folder)
+            sync_folder(folder)
 
     def found(self) -> Iterator[tuple[str, bytes, Manifest, dict[str, float]]]:
         """Yield digest, document and manifest of every release, and its channels with times.

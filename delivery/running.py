@@ -59,14 +59,15 @@ class Processes:
         except (Held, OSError):
             return False
         lock.release()
-        self._path(token).unlink(missing_ok=True)
+        # As far as possible: Windows removes no file that another process looks at, too.
+        durable.remove(self._path(token))
         return True
 
     def leave(self) -> None:
         """Note that this process ends in good order."""
         if self._lock is not None and self._process == os.getpid():
             self._lock.release()
-            self._path(self._token).unlink(missing_ok=True)
+            durable.remove(self._path(self._token))
             self._lock, self._token = None, ""
 
     def at_end_of_worker(self, close: Callable[[], None]) -> None:

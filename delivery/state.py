@@ -23,6 +23,7 @@ from palmkit.delivery.manifest import parse as parse_manifest
 from palmkit.delivery.slot import Slot
 from palmkit.engine.errors import DeliveryError
 from palmkit.engine.forks import gate, renewed_in_children
+from palmkit.engine.replacing import move
 
 BUSY_S = 10.0
 # Connections of a forked child's parent: closing one, or letting it be collected, would end the
@@ -314,7 +315,7 @@ class State:
         for suffix in ("-journal", ""):
             part = self._file.with_name(self._file.name + suffix)
             if os.path.lexists(part):
-                os.replace(part, self._file.with_name(f"{self._file.name}{suffix}.damaged"))
+                move(part, self._file.with_name(f"{self._file.name}{suffix}.damaged"))
 
 
 def read_slot(content: str) -> Slot:

@@ -21,6 +21,7 @@ from typing import Any, BinaryIO
 from palmkit.delivery import durable
 from palmkit.delivery.lock import FileLock, Held
 from palmkit.engine.errors import DeliveryError
+from palmkit.engine.replacing import move, sync_folder
 
 # Bytes left free for the rest of the device.
 RESERVE_BYTES = 16 << 20
@@ -184,13 +185,13 @@ class BlobStore:
                     self.discard(sha256)
                     raise DeliveryError("hash_mismatch", f"expected sha256 {sha256}, got {got}")
                 hashed = os.fstat(file.fileno())
-            part.chmod(0o400)
+            durable.forbid_writing(part)
             durable.make_folder(path.parent, self._folder)
             if path.is_dir() and not path.is_symlink():
                 durable.remove(path)
-            os.replace(part, path)
-            durable.sync_folder(path.parent)
-            durable.sync_folder(path.parent.parent)
+            move(part, path)
+            sync_folder(path.parent)
+            sync_folder(path.parent.parent)
             if (found := path.lstat()).st_ino == hashed.st_ino:
                 self._whole[path] = _looks(found), time.monotonic()
         except OSError as error:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import platform
 import sys
 import threading
 from array import array
@@ -67,6 +68,9 @@ _NAMES = (
 _DTYPES = {np.dtype(name): number for number, name in enumerate(_NAMES)}
 _PLACES = {"arena": 0, "constant": 1, "input": 2, "output": 3}
 _CODINGS = {"plain": 0, "huffman": 1, "rans": 2, "planes": 3}
+# The library's names where it is not libpalm.so, and other names of processors.
+_LIBRARIES = {"win32": "palm.dll", "darwin": "libpalm.dylib"}
+_PROCESSORS = {"amd64": "x86_64", "aarch64": "arm64"}
 
 
 class _Rows(Structure):
@@ -150,14 +154,52 @@ def _found() -> Path:
     """Return the library's file: PALMKIT_LIBRARY in the environment, else that of the package."""
     if given := os.environ.get("PALMKIT_LIBRARY"):
         return Path(given)
-    names = {"win32": "palm.dll", "darwin": "libpalm.dylib"}
-    name = names.get(sys.platform, "libpalm.so")
+    name = _LIBRARIES.get(sys.platform, "libpalm.so")
     # The package is still being imported; where it was installed to be edited it has two folders.
-    folders = [*sys.modules[__name__.rpartition(".")[0]].__path__]
+    folders = [*map(Path, sys.modules[__name__.rpartition(".")[0]].__path__)]
     for folder in folders:
-        if (path := Path(folder) / name).is_file():
+        if (path := folder / name).is_file():
             return path
+    for folder in folders:
+        for other in ("libpalm.so", *_LIBRARIES.values()):
+            if (folder / other).is_file():
+                raise ImportError(_of_another_machine(folder / other))
     raise ImportError(f"the native runtime is not built: no {name} in {folders[0]}")
+
+
+def _here() -> str:
+    return _machine(platform.system(), platform.machine())
+
+
+def _is_of_another_machine(path: Path) -> bool:
+    return _built_for(path) not in ("", _here())
+
+
+def _of_another_machine(path: Path) -> str:
+    advice = "install palmkit anew on this machine"
+    return f"{path}: a library for {_built_for(path)}, this is {_here()}: {advice}"
+
+
+def _machine(system: str, processor: str) -> str:
+    return f"{system} on {_PROCESSORS.get(processor.lower(), processor)}"
+
+
+def _built_for(path: Path) -> str:
+    """Return the system and processor of a library, "" for what is none."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(4096)
+    except OSError:
+        return ""
+    if head[:5] == b"\x7fELF\2":
+        return _machine("Linux", {62: "x86_64", 183: "arm64"}.get(head[18], "another processor"))
+    if head[:4] == b"\xcf\xfa\xed\xfe":
+        return _machine("Darwin", {7: "x86_64", 12: "arm64"}.get(head[4], "another processor"))
+    at = int.from_bytes(head[60:64], "little")
+    if head[:2] == b"MZ" and head[at : at + 4] == b"PE\0\0":
+        number = int.from_bytes(head[at + 4 : at + 6], "little")
+        return _machine("Windows", {0x8664: "x86_64", 0xAA64: "arm64"}.get(number, "another"))
+    return ""
 
 
 def _opened(path: Path) -> ctypes.CDLL:
@@ -173,6 +215,8 @@ def _opened(path: Path) -> ctypes.CDLL:
             call = getattr(library, name)
             call.restype, call.argtypes = result, arguments
     except (OSError, AttributeError) as error:
+        if _is_of_another_machine(path):
+            raise ImportError(_of_another_machine(path)) from error
         raise ImportError(
             f"{path}: no library of this palmkit for this machine: {error}"
         ) from error

@@ -27,6 +27,7 @@ from __future__ import annotations
 import atexit
 import functools
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -222,5 +223,5 @@ def _go_on_in_child() -> None:
 
 atexit.register(_end)
 # Not on Windows, which does not fork.
-if hasattr(os, "register_at_fork"):
+if sys.platform != "win32" and hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_stop, after_in_parent=_go_on, after_in_child=_go_on_in_child)

@@ -23,7 +23,7 @@ def cpu_name() -> str:
 
 def usable_cores() -> int:
     """Return how many processors this process may use; all, where the system does not say."""
-    if hasattr(os, "sched_getaffinity"):
+    if sys.platform == "linux":
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 

@@ -3,6 +3,8 @@
 import errno
 import os
 import stat
+import sys
+import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -10,6 +12,39 @@ from typing import BinaryIO
 
 # Names have 255 bytes at most, and what is added takes some.
 _KEPT_CHARACTERS = 32
+# Windows replaces no file that somebody has open, as virus scanners have what is new for a while.
+_PATIENCE_S = 2.0 if sys.platform == "win32" else 0.0
+_TRY_AGAIN_S = 0.02
+_SYNCS_FOLDERS = sys.platform != "win32"
+
+
+def move(part: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
+    """Give a file the name of another, which it replaces.
+
+    On Windows it waits up to 2 s for whoever has one of them open. Raises OSError; both files are
+    then as they were.
+    """
+    until_s = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            return os.replace(part, target)
+        except PermissionError:
+            if time.monotonic() >= until_s:
+                raise
+        time.sleep(_TRY_AGAIN_S)
+
+
+def sync_folder(folder: str | os.PathLike[str]) -> None:
+    """Wait until the names made, replaced or removed in a folder are on the disk.
+
+    Windows has no such call.
+    """
+    if _SYNCS_FOLDERS:
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 @contextmanager
@@ -48,7 +83,7 @@ def replacing(path: str | os.PathLike[str]) -> Generator[Path]:
         if mode is not None:
             with suppress(OSError):
                 part.chmod(stat.S_IMODE(mode))
-        os.replace(part, target)
+        move(part, target)
     except OSError as error:
         # Nothing else knows the temporary name.
         if error.filename == os.fspath(part):
@@ -63,6 +98,6 @@ def replacing(path: str | os.PathLike[str]) -> Generator[Path]:
 def _opened(path: str | os.PathLike[str]) -> BinaryIO:
     """Open a device or pipe for writing; a pipe without a reader is an error, not waited for."""
     descriptor = os.open(path, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0))
-    if hasattr(os, "set_blocking"):
+    if sys.platform != "win32":
         os.set_blocking(descriptor, True)
     return open(descriptor, "wb")

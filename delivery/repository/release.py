@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 
 from palmkit.delivery import data_files, delta, encryption, manifest
-from palmkit.delivery.document import FILE, MODEL, RELEASE
+from palmkit.delivery.document import FILE, MODEL, RELEASE, is_portable
 from palmkit.delivery.facts import sdk
 from palmkit.delivery.manifest import Delta, Encryption, File, Golden, Manifest, Needs
 from palmkit.delivery.repository.golden_inputs import Cases, write_golden
@@ -57,7 +57,7 @@ def check_name(model: str, release: str) -> None:
     """Raise RepositoryError for an invalid name of a model or a release."""
     from packaging.version import InvalidVersion, Version
 
-    if not MODEL.fullmatch(model):
+    if not MODEL.fullmatch(model) or not is_portable(model):
         raise RepositoryError(f"model: expected a name like face_detector, got {model!r}")
     if not RELEASE.fullmatch(release):
         raise RepositoryError(f"release: expected at most 64 characters of ASCII, got {release!r}")
@@ -71,7 +71,7 @@ def published_name(model: str, release: str, file: Path, is_main: bool) -> str:
     """Return a file's name in the repository, of which its release is a part."""
     stem = model if is_main else file.stem
     name = f"{stem}{file.suffix}" if release in stem else f"{stem}-{release}{file.suffix}"
-    if not FILE.fullmatch(name):
+    if not FILE.fullmatch(name) or not is_portable(name):
         raise RepositoryError(f"file: expected a name of letters, digits, . _ + -, got {name!r}")
     return name
 

@@ -14,9 +14,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
 
-from palmkit.delivery.durable import sync_file, sync_folder
+from palmkit.delivery.durable import sync_file
 from palmkit.engine.errors import RepositoryError
 from palmkit.engine.reading import check_readable
+from palmkit.engine.replacing import move, sync_folder
 
 _CHUNK_BYTES = 1 << 20
 
@@ -155,7 +156,7 @@ def write_durably(target: Path, content: Iterable[bytes], mode: int = 0o644) -> 
             file.writelines(content)
             file.flush()
             sync_file(file.fileno())
-        os.replace(part, target)
+        move(part, target)
     finally:
         part.unlink(missing_ok=True)
     sync_folder(target.parent)

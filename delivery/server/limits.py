@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-import resource
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -16,6 +16,10 @@ FEWEST, MOST = 8, 4096
 
 def most_connections() -> int:
     """Return how many connections the limit on open files allows: each may send a file."""
+    if sys.platform == "win32":
+        return 10**9
+    import resource
+
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return 10**9 if files == resource.RLIM_INFINITY else max(FEWEST, (files - OTHER_FILES) // 2)
 

@@ -66,8 +66,8 @@ def read_token(file: Path) -> str:
         token = secrets.token_urlsafe(32)
         file.parent.mkdir(parents=True, exist_ok=True)
         # Never readable by others, not even while it is written.
-        with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as new:
-            new.write(token + "\n")
+        with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as new:
+            new.write(f"{token}\n".encode())
     if len(token) < 16:
         raise RepositoryError(f"token: expected 16 characters or more: {file}")
     return token

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from palmkit.engine.bench import pipes
 from palmkit.engine.bench.engines import Job, Refusal
 from palmkit.engine.bench.measurement import Opened
 
@@ -35,22 +33,10 @@ class EngineProcess:
 
         engine: the engine's name or class, as for engines.find.
         """
-        ours, theirs = socket.socketpair()
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
         self._folder = tempfile.TemporaryDirectory(prefix="palmkit-bench-")
-        with theirs:
-            self._process = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "palmkit.engine.bench.worker"),
-                    *(engine, str(theirs.fileno()), self._folder.name),
-                ],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=self._log,
-                stderr=self._log,
-                start_new_session=True,
-            )
-        self._pipe: Connection[Any, Any] = Connection(ours.detach())
+        command = (sys.executable, "-m", "palmkit.engine.bench.worker", engine, self._folder.name)
+        self._process, self._pipe = pipes.start(command, self._log)
 
     def prepare(self, job: Job, limit_s: float = PREPARE_LIMIT_S) -> Path:
         """Return the file that the engine is to open."""
@@ -69,13 +55,13 @@ class EngineProcess:
 
     def stop(self) -> None:
         """Stop the process until `go_on`; return when all its threads stand still."""
-        self._signal(signal.SIGSTOP)
-        if hasattr(os, "waitid"):
-            os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        if self._process.poll() is None:
+            pipes.stop(self._process)
 
     def go_on(self) -> None:
         """Resume the process after `stop`."""
-        self._signal(signal.SIGCONT)
+        if self._process.poll() is None:
+            pipes.go_on(self._process)
 
     @property
     def pid(self) -> int:
@@ -85,15 +71,10 @@ class EngineProcess:
     def close(self) -> None:
         """End the process, with all that it has started."""
         self._pipe.close()
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        pipes.end(self._process)
         self._process.wait()
         self._log.close()
         self._folder.cleanup()
-
-    def _signal(self, number: int) -> None:
-        if self._process.poll() is None:
-            self._process.send_signal(number)
 
     def _ask(self, what: str, *arguments: object, limit_s: float) -> Any:
         try:

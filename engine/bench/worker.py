@@ -1,7 +1,7 @@
-"""An engine's process: python -m palmkit.engine.bench.worker ENGINE SOCKET FOLDER.
+"""An engine's process: python -m palmkit.engine.bench.worker ENGINE FOLDER PIPE.
 
-It answers requests that come through a socket it inherited, one after the other, until the socket
-is closed. What libraries print goes where the parent has put standard output, and what they leave
+It answers requests that come through a pipe it inherited, one after the other, until the pipe is
+closed. What libraries print goes where the parent has put standard output, and what they leave
 in the current folder goes to FOLDER.
 """
 
@@ -15,14 +15,14 @@ import signal
 import sys
 import time
 from dataclasses import replace
-from multiprocessing.connection import Connection
 from textwrap import shorten
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from palmkit.engine.bench.engines import Job, Run, find
 from palmkit.engine.bench.measurement import Opened, memory_in_use, peak_memory, reset_peak_memory
+from palmkit.engine.bench.pipes import connection
 from palmkit.engine.errors import PalmError
 
 if TYPE_CHECKING:
@@ -92,10 +92,10 @@ class Worker:
         return taken
 
 
-def serve(engine: str, socket: int) -> None:
-    """Answer (what, arguments) by (True, result) or (False, reason), until the socket closes."""
+def serve(engine: str, number: int) -> None:
+    """Answer (what, arguments) by (True, result) or (False, reason), until the pipe closes."""
     _end_with_parent()
-    pipe: Connection[Any, Any] = Connection(socket)
+    pipe = connection(number)
     worker = Worker(engine)
     with contextlib.suppress(EOFError, BrokenPipeError):
         while True:
@@ -124,5 +124,5 @@ def _end_with_parent() -> None:
 
 if __name__ == "__main__":
     # Not set by the parent: its module paths may be relative to its current folder.
-    os.chdir(sys.argv[3])
-    serve(sys.argv[1], int(sys.argv[2]))
+    os.chdir(sys.argv[2])
+    serve(sys.argv[1], int(sys.argv[3]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import sys
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
@@ -111,7 +112,7 @@ class ModelFile:
 
     def _release(self, read: list[tuple[int, int]]) -> None:
         """Release all pages but those where the data has these bytes."""
-        if not hasattr(mmap, "MADV_DONTNEED"):
+        if sys.platform == "win32" or not hasattr(mmap, "MADV_DONTNEED"):
             return
         sections, begin = self._sections, 0
         for first, end in [*read, (len(sections.file), 0)]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import sys
 import zlib
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -47,7 +48,7 @@ def mapped(path: Path) -> mmap.mmap:
     with path.open("rb", buffering=0) as file:
         if os.fstat(file.fileno()).st_size == 0:
             raise ModelError("not a model file: it is empty")
-        if hasattr(mmap, "MAP_POPULATE"):
+        if sys.platform == "linux":
             # The checksum reads the whole file: one call for all pages saves many faults.
             flags = mmap.MAP_SHARED | mmap.MAP_POPULATE
             return mmap.mmap(file.fileno(), 0, flags=flags, prot=mmap.PROT_READ)

@@ -43,7 +43,7 @@ from palmkit.engine.format.generated.Property import PropertyT
 from palmkit.engine.format.generated.Value import ValueT
 from palmkit.engine.format.plans import ReadyPlan, section
 from palmkit.engine.ir import NARROW_DTYPES, Array, Attr, Graph, Node, Type, dtype_name
-from palmkit.engine.replacing import replacing
+from palmkit.engine.replacing import replacing, sync_folder
 
 
 def save(
@@ -73,7 +73,7 @@ def save(
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-    _sync_folder(target.parent)
+    sync_folder(target.parent)
 
 
 def dumps(
@@ -189,16 +189,6 @@ def _fill(table: Any, graph: Graph, data: Data) -> None:
     table.outputs = [_value(name, type) for name, type in graph.outputs.items()]
     table.constants = [_constant(name, value, data) for name, value in graph.constants.items()]
     table.nodes = [_node(node, data) for node in graph.nodes]
-
-
-def _sync_folder(folder: Path) -> None:
-    """Sync the folder so that the new name survives a power loss, where the system can."""
-    if os.name == "posix":
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def _property(key: str, value: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import ClassVar
 
 import numpy as np
@@ -18,7 +19,7 @@ class Contender(Engine):
 
     def limit(self, threads: int) -> None:
         """Keep this process on `threads` cores, as some libraries cannot be told how many."""
-        if hasattr(os, "sched_setaffinity"):
+        if sys.platform == "linux":
             os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
 
     def found(self, count: int) -> list[tuple[str, Array]]:

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -22,6 +23,9 @@ STANDARD: Literal["-"] = "-"
 Target: TypeAlias = "Path | Literal['-'] | None"
 # Formats that write_image would write with a loss.
 REWRITTEN = {".gif": ".png"}
+# Windows' shells leave wildcards to programs.
+_SHELLS_EXPAND = sys.platform != "win32"
+_CASE_COUNTS = sys.platform not in ("darwin", "win32")
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,7 @@ def gather(paths: Sequence[str]) -> tuple[list[Input], list[str]]:
     """
     inputs: list[Input] = []
     errors: list[str] = []
-    for text in paths:
+    for text in [each for path in paths for each in _expanded(path)]:
         if not text:
             errors.append("expected a file or folder, got an empty name")
             continue
@@ -82,6 +86,13 @@ def gather(paths: Sequence[str]) -> tuple[list[Input], list[str]]:
     return inputs, errors
 
 
+def _expanded(text: str) -> list[str]:
+    """Return what a text with wildcards names, itself if that is nothing."""
+    if _SHELLS_EXPAND or not any(wildcard in text for wildcard in "*?"):
+        return [text]
+    return sorted(glob(text)) or [text]
+
+
 def _files(folder: Path) -> list[Path]:
     files: list[Path] = []
     for here, folders, names in os.walk(folder):
@@ -103,7 +114,8 @@ def named(each: Input, error: Exception) -> str:
 
 def is_single_file(paths: Sequence[str]) -> bool:
     """Return whether just one file, and not a folder, was named."""
-    return len(paths) == 1 and not Path(paths[0]).is_dir()
+    found = [each for path in paths for each in _expanded(path)]
+    return len(found) == 1 and not Path(found[0]).is_dir()
 
 
 def targets(
@@ -136,13 +148,14 @@ def targets(
         _check_folder(output)
         found = [folder / _written(each, suffix) for each in inputs]
     sources = {each.path.absolute() for each in inputs if each.name != STANDARD}
-    seen: set[Path] = set()
+    seen: set[str] = set()
     for path in found:
+        name = str(path) if _CASE_COUNTS else str(path).lower()
         if path.absolute() in sources or any(_same(path, source) for source in sources):
             raise UsageError(f"-o: would write over an input: {path}")
-        if path in seen:
+        if name in seen:
             raise UsageError(f"-o: two inputs would be written to the same file: {path}")
-        seen.add(path)
+        seen.add(name)
     return list(found)
 
 

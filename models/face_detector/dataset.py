@@ -78,7 +78,7 @@ def assign_parts(entries: list[dict[str, Any]]) -> list[str]:
 
 def read_labels(path: Path) -> list[dict[str, Any]]:
     """Return all entries of labels.jsonl, each with its `part`."""
-    entries = [json.loads(line) for line in path.read_text().splitlines()]
+    entries = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     for entry, part in zip(entries, assign_parts(entries), strict=True):
         entry["part"] = part
     return entries

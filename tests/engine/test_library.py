@@ -1,15 +1,19 @@
 """A library that is missing, or no library of this palmkit, is told in one line."""
 
 import os
+import platform
 import shutil
 import subprocess
 import sys
 from ctypes.util import find_library
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
 
-pytest.importorskip("palmkit.engine._native", reason="the native runtime is not built")
+import palmkit.engine
+
+_native = pytest.importorskip("palmkit.engine._native", reason="the native runtime is not built")
 
 SOURCE = """
 #include <stdint.h>
@@ -37,6 +41,44 @@ def test_another_library() -> None:
     if name is None:
         pytest.skip("no other library")
     assert "no library of this palmkit for this machine" in said(name)
+
+
+@pytest.mark.parametrize(
+    ("head", "what"),
+    [
+        (b"\x7fELF\2\1\1" + bytes(9) + b"\3\0\xb7\0", "Linux on arm64"),
+        (b"\xcf\xfa\xed\xfe\x0c\0\0\1", "Darwin on arm64"),
+        (b"\xcf\xfa\xed\xfe\x07\0\0\1", "Darwin on x86_64"),
+        (b"MZ" + bytes(58) + b"\x40\0\0\0PE\0\0\x64\x86", "Windows on x86_64"),
+        (b"MZ" + bytes(58) + b"\x40\0\0\0PE\0\0\x64\xaa", "Windows on arm64"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_library_for_another_machine(tmp_path: Path, head: bytes, what: str) -> None:
+    library = tmp_path / "libpalm.so"
+    library.write_bytes(head.ljust(5000, b"\0"))
+    if what == f"{platform.system()} on {platform.machine().replace('aarch64', 'arm64')}":
+        pytest.skip("it is for this machine")
+    told = said(library)
+    assert told.startswith(f"ImportError: {library}: a library for {what}, this is ")
+    assert told.endswith("install palmkit anew on this machine")
+
+
+def test_a_wheel_of_another_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = tmp_path / "palm.dll"
+    other.write_bytes(b"MZ" + bytes(58) + b"\x40\0\0\0PE\0\0\x64\x86")
+    monkeypatch.setattr(palmkit.engine, "__path__", [str(tmp_path)])
+    monkeypatch.delenv("PALMKIT_LIBRARY", raising=False)
+    spec = spec_from_file_location("palmkit.engine._native_elsewhere", _native.__file__)
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    if sys.platform == "win32":
+        pytest.skip("it is for this system")
+    with pytest.raises(ImportError, match=r"palm.dll: a library for Windows on x86_64, this is "):
+        spec.loader.exec_module(module)
+    other.unlink()
+    with pytest.raises(ImportError, match="the native runtime is not built"):
+        spec.loader.exec_module(module)
 
 
 def test_a_library_of_another_version(tmp_path: Path) -> None:

@@ -101,7 +101,8 @@ class Ncnn(Engine):
 
 def _lacking(ncnn: Any, file: Path) -> str:
     """Return which layers of the file, from its third line on, ncnn does not have."""
-    layers = [line.split()[0] for line in file.read_text().splitlines()[2:] if line.strip()]
+    lines = file.read_text(encoding="utf-8").splitlines()[2:]
+    layers = [line.split()[0] for line in lines if line.strip()]
     unknown = [name for name in dict.fromkeys(layers) if ncnn.layer_to_index(name) < 0]
     return f"no such layers: {', '.join(unknown)}" if unknown else "it cannot load what pnnx made"
 
