@@ -66,4 +66,10 @@ if __name__ == "__main__":
         "models": {path.stem: of_model(path) for path in MODELS},
         "kits": dict(of_kits()),
     }
-    FILE.write_text(json.dumps(found, indent=1) + "\n")
+    lines = [
+        f'"{kind}": {{\n'
+        + ",\n".join(f"{json.dumps(name)}: {json.dumps(value)}" for name, value in each.items())
+        + "\n}"
+        for kind, each in found.items()
+    ]
+    FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n")

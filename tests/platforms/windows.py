@@ -35,15 +35,15 @@ def is_open(path: str | os.PathLike[str]) -> bool:
 def _refuse(path: str | os.PathLike[str]) -> None:
     """Raise what Windows raises when a name is taken from a file that is open or read-only."""
     if is_open(path):
-        raise PermissionError(13, "another process has the file open", os.fspath(path))
+        raise PermissionError(13, "another process has the file open", str(path))
     with suppress(FileNotFoundError):
         found = os.stat(path, follow_symlinks=False)
         if not found.st_mode & 0o200:
-            raise PermissionError(13, "access is denied", os.fspath(path))
+            raise PermissionError(13, "access is denied", str(path))
 
 
 def _without_right(source: Any, target: Any, is_folder: bool = False) -> None:
-    raise OSError(22, "a required privilege is not held by the client", os.fspath(target))
+    raise OSError(22, "a required privilege is not held by the client", str(target))
 
 
 @contextmanager
@@ -60,7 +60,7 @@ def windows() -> Generator[None]:
             _refuse(source)
             _refuse(target)
             if name == "rename" and os.path.lexists(target):
-                raise FileExistsError(17, "the file exists", os.fspath(target))
+                raise FileExistsError(17, "the file exists", str(target))
             taken[name](source, target, **options)
 
         return rename
@@ -77,7 +77,7 @@ def windows() -> Generator[None]:
 
     def open_(path: Any, flags: int, *arguments: Any, **options: Any) -> int:
         if os.path.isdir(path) and options.get("dir_fd") is None and not flags & os.O_DIRECTORY:
-            raise PermissionError(13, "permission denied", os.fspath(path))
+            raise PermissionError(13, "permission denied", str(path))
         return opened(path, flags, *arguments, **options)
 
     with pytest.MonkeyPatch.context() as patch:
