@@ -491,7 +491,7 @@ def test_the_guides_encoder_knows_what_the_classifier_knows(tmp_path: Path) -> N
         assert int(scores.argmax()) in np.argsort(expected.ravel())[-2:]
 
 
-@pytest.mark.parametrize("task", ["portrait", "person_finder"])
+@pytest.mark.parametrize("task", ["portrait", "hair", "person_finder"])
 def test_training_starts_with_the_weights_that_ship(task: str, tmp_path: Path) -> None:
     torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
     from palmkit.engine import load
