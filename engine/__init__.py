@@ -11,7 +11,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from palmkit.engine.forks import importing
+from palmkit.engine.machine import check_processor
 
+check_processor()
 with importing:
     from palmkit.engine.errors import (
         BackendError,

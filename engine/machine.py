@@ -21,6 +21,26 @@ def cpu_name() -> str:
     return platform.processor() or platform.machine()
 
 
+def check_processor(cpuinfo: str = "/proc/cpuinfo") -> None:
+    """Raise ImportError where NumPy would end the process: on x86-64 without SSE4.2.
+
+    cpuinfo: where Linux describes processors; elsewhere, and where it says nothing, all will do.
+    """
+    if sys.platform != "linux" or "numpy" in sys.modules:
+        return
+    try:
+        with open(cpuinfo, "rb", buffering=0) as file:
+            text = file.read(4096)
+    except OSError:
+        return
+    _, found, flags = text.partition(b"\nflags\t")
+    flags, is_whole, _ = flags.partition(b"\n")
+    if found and is_whole and b"sse4_2" not in flags.split():
+        raise ImportError(
+            "expected a processor with SSE4.2, as those made since 2011 have; this one lacks it"
+        )
+
+
 def usable_cores() -> int:
     """Return how many processors this process may use; all, where the system does not say."""
     if sys.platform == "linux":

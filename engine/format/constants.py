@@ -94,8 +94,10 @@ class Constants:
     def _decoded(self, name: str, storage: Any, dtype: str, shape: tuple[int, ...]) -> Array:
         try:
             from palmkit.engine import _native
-        except ImportError:
-            raise UnsupportedError(f"constant {name}: is coded, which needs native code") from None
+        except ImportError as error:
+            raise UnsupportedError(
+                f"constant {name}: is coded, which needs native code: {error}"
+            ) from None
         recipe = self._recipe(name, storage, dtype, shape, 0)
         itemsize = numpy_dtype(dtype).itemsize
         self._decoded_left -= prod(shape) * itemsize

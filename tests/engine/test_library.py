@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import palmkit.engine
+from palmkit.engine.machine import check_processor
 
 _native = pytest.importorskip("palmkit.engine._native", reason="the native runtime is not built")
 
@@ -79,6 +80,40 @@ def test_a_wheel_of_another_system(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     other.unlink()
     with pytest.raises(ImportError, match="the native runtime is not built"):
         spec.loader.exec_module(module)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads what Linux says of processors")
+@pytest.mark.parametrize(
+    ("text", "is_refused"),
+    [
+        ("processor\t: 0\nflags\t\t: fpu sse2 ssse3\nbugs\t\t:\n", True),
+        ("processor\t: 0\nflags\t\t: fpu sse2 ssse3 sse4_2\nbugs\t\t:\n", False),
+        ("processor\t: 0\nFeatures\t: fp asimd\n", False),
+        ("processor\t: 0\nflags\t\t: fpu sse2 and so on", False),
+        ("", False),
+    ],
+)
+def test_a_processor_that_numpy_does_not_run_on(
+    tmp_path: Path, text: str, is_refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text(text)
+    monkeypatch.delitem(sys.modules, "numpy")
+    if not is_refused:
+        return check_processor(str(cpuinfo))
+    with pytest.raises(ImportError, match="a processor with SSE4.2"):
+        check_processor(str(cpuinfo))
+
+
+def test_a_command_says_so_in_one_line(tmp_path: Path) -> None:
+    code = (
+        "import sys, palmkit.kits.cli as cli\n"
+        "sys.modules['palmkit.engine.errors'] = None\n"
+        "sys.exit(cli.main(['doctor']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1 and done.stderr.startswith("palmkit: import of")
+    assert done.stderr.count("\n") == 1
 
 
 def test_a_library_of_another_version(tmp_path: Path) -> None:
