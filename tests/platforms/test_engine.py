@@ -1,6 +1,6 @@
 """The engine on whatever machine this is: the numbers of x86-64, and from many threads at once.
 
-It needs NumPy and pytest, nothing else.
+It needs NumPy, flatbuffers and pytest, nothing else.
 """
 
 import json
