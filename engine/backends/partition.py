@@ -181,7 +181,7 @@ class PartitionedProgram:
         self, graph: Graph, chain: Sequence[Backend], options: Options, refused: RefusedError
     ) -> None:
         """Split `graph` where the first backend of the chain has no rule."""
-        first, *others = chain
+        others = chain[1:]
         reasons = {n: why for n, why in refused.reasons.items() if n not in refused.untyped}
         self.fallbacks: dict[str, str] = {} if others else reasons
         for why in self.fallbacks.values():
@@ -199,12 +199,10 @@ class PartitionedProgram:
             if kind == "late":
                 self._parts.append(_LatePart(part, chain, options))
                 continue
-            program: Program
-            if kind == "taken":
-                program = first.compile(part, options)
-            else:
-                program = compile_parts(part, others, options)
-                self.fallbacks |= getattr(program, "fallbacks", {})
+            # Cut off from the rest, a part may need what no kernel of its backend does, such as a
+            # copy of what others read now.
+            program = compile_parts(part, chain if kind == "taken" else others, options)
+            self.fallbacks |= getattr(program, "fallbacks", {})
             self._parts.append(_program_part(program, tuple(part.inputs), tuple(part.outputs)))
         names = [(*part.reads, *part.writes) for part in self._parts]
         self._freed = last_uses(names, graph.outputs)

@@ -134,17 +134,26 @@ class Lowering:
     """Steps of a static graph, built node by node by the rules."""
 
     def __init__(
-        self, graph: Graph, rules: Rules, kernels: Kernels, narrow: str = "", exact: bool = True
+        self,
+        backend: str,
+        graph: Graph,
+        rules: Rules,
+        kernels: Kernels,
+        narrow: str = "",
+        exact: bool = True,
     ) -> None:
-        """Lower `graph` to `kernels` by a backend's `rules`.
+        """Lower `graph` to `kernels` by the `rules` of a backend.
 
+        backend: its name, for messages.
         narrow: the dtype to multiply in, "bfloat16" or "float16", and to keep in what is between
         two nodes that can do with it; "" for float32.
         exact: no way of computing in float32 that is off by much more than the plain one.
-        Raises RefusedError, which names every node that has no rule, or whose type only a run
-        gives.
+        Raises RefusedError, which names every node that has no rule, whose type only a run gives,
+        or which needs a kernel that the backend does not have: rules ask for `copy`, `cast` and
+        `fill` without knowing it, where values do not lie as they are wanted.
         """
         self.graph = graph
+        self._backend = backend
         self._rules = rules
         self._kernels = kernels
         self.narrow = narrow
@@ -159,22 +168,28 @@ class Lowering:
         self._copies: dict[tuple[str, Order], Located] = {}
         self._casts: dict[tuple[str, Order, str], View] = {}
         self._node = ""
+        self._reasons: dict[str, str] = {}
+        self._untyped: set[str] = set()
+        self._uncast: dict[str, UnsupportedError] = {}
         for index, (name, type) in enumerate(graph.inputs.items()):
             view = View(Buffer("input", type.size_bytes, index), type.dtype, type.dims)
             self.borders.append(view)
             if self.dtype(name) != type.dtype:
-                view = self.cast(view, self.dtype(name))
+                try:
+                    view = self.cast(view, self.dtype(name))
+                except UnsupportedError as error:
+                    self._uncast[name] = error
             self._values[name] = Located(view, plain(len(type.dims)))
         self._lower_nodes()
+        self._refuse()
         self._write_outputs()
+        self._refuse()
 
     def result(self, purpose: Purpose) -> Lowered:
         """What the graph was lowered to, for passes to rewrite."""
         return Lowered(self.steps, self.constants, self.borders, self._kernels, purpose)
 
     def _lower_nodes(self) -> None:
-        reasons: dict[str, str] = {}
-        untyped: set[str] = set()
         for node in self.graph.nodes:
             self._node = node.label
             names = [name for name in (*node.inputs, *node.outputs) if name]
@@ -183,28 +198,38 @@ class Lowering:
                 if lower is None:
                     raise UnsupportedError(f"no kernel for {node.op}")
                 if any(name and name not in self.types for name in node.inputs):
-                    untyped.add(first_output(node))
+                    self._untyped.add(first_output(node))
                     raise UnsupportedError("the types of its inputs are known at run time only")
                 if any(name and name not in self.types for name in node.outputs):
                     raise UnsupportedError("its type hangs on what only a run gives")
+                for name in node.inputs:
+                    if name in self._uncast:
+                        raise self._uncast[name]
                 self.need_dtype(*names, dtypes=RUNTIME_DTYPES)
                 if any(self.types[name].size_bytes > _MOST_BYTES for name in names):
                     raise UnsupportedError(f"a value of over {_MOST_BYTES} bytes")
                 lower(self, node)
                 self._write_empty(node)
             except (UnsupportedError, MemoryError) as error:
-                reasons[first_output(node)] = f"{self._node} ({node.op}): {error}"
+                self._refuse_later(node, error)
                 for name in node.outputs:
                     if name in self.types:
                         self.put(name)
+
+    def _refuse_later(self, node: Node, error: Exception) -> None:
+        self._reasons[first_output(node)] = f"{node.label} ({node.op}): {error}"
+
+    def _refuse(self) -> None:
+        """Raise RefusedError if there is a reason to."""
         # One that nothing reads keeps no node from running here, by parts.
-        unknown = [t for t in self.graph.inputs.values() if t.dtype not in RUNTIME_DTYPES]
-        if reasons or unknown:
+        unknown = any(t.dtype not in RUNTIME_DTYPES for t in self.graph.inputs.values())
+        if self._reasons or self._uncast or unknown:
             raise RefusedError(
-                f"backend cpu cannot run {len(reasons)} of {len(self.graph.nodes)} nodes, "
-                f'backend="reference" runs them: {"; ".join(reasons.values())}',
-                reasons,
-                untyped,
+                f"backend {self._backend} cannot run {len(self._reasons)} of "
+                f'{len(self.graph.nodes)} nodes, backend="reference" runs them: '
+                f"{'; '.join(self._reasons.values())}",
+                self._reasons,
+                self._untyped,
             )
 
     def _write_empty(self, node: Node) -> None:
@@ -217,20 +242,32 @@ class Lowering:
                     self.step("fill", {}, {"y": y}, {"value": 0})
 
     def _write_outputs(self) -> None:
-        """Let the last writers write to the outputs themselves; copy where that cannot be."""
-        for index, (name, _) in enumerate(self.graph.outputs.items()):
-            type = self.declared[name]
-            self._node = name
-            view = self.get(name, plain(len(type.dims)))
-            if view.dtype != type.dtype:
-                view = self.cast(view, type.dtype)
-            if view.buffer.place == "arena":
-                view.buffer.place, view.buffer.index = "output", index
-                self.borders.append(view)
-            else:
-                output = View(Buffer("output", type.size_bytes, index), type.dtype, type.dims)
-                self.borders.append(output)
-                self.copy(view, output, type.dims, strides_of(type.dims), strides_of(type.dims))
+        """Let the last writers write to the outputs themselves; copy where that cannot be.
+
+        A backend without a kernel for that refuses the node that the output comes from.
+        """
+        writers = {name: node for node in self.graph.nodes for name in node.outputs}
+        for index, name in enumerate(self.graph.outputs):
+            try:
+                self._write_output(index, name)
+            except UnsupportedError as error:
+                if name not in writers:
+                    raise RefusedError(f"backend {self._backend}: output {name}: {error}") from None
+                self._refuse_later(writers[name], error)
+
+    def _write_output(self, index: int, name: str) -> None:
+        type = self.declared[name]
+        self._node = name
+        view = self.get(name, plain(len(type.dims)))
+        if view.dtype != type.dtype:
+            view = self.cast(view, type.dtype)
+        if view.buffer.place == "arena":
+            view.buffer.place, view.buffer.index = "output", index
+            self.borders.append(view)
+        else:
+            output = View(Buffer("output", type.size_bytes, index), type.dtype, type.dims)
+            self.borders.append(output)
+            self.copy(view, output, type.dims, strides_of(type.dims), strides_of(type.dims))
 
     @cached
     def readers(self) -> dict[str, list[Node]]:
@@ -372,7 +409,12 @@ class Lowering:
         attrs: Mapping[str, StepAttr] | None = None,
         in_place: str | None = None,
     ) -> None:
-        """Add a step for the node at hand, its operands by the kernel's names for them."""
+        """Add a step for the node at hand, its operands by the kernel's names for them.
+
+        Raises UnsupportedError if the backend has no such kernel.
+        """
+        if kernel not in self._kernels:
+            raise UnsupportedError(f"backend {self._backend} has no kernel {kernel}")
         self.steps.append(self._kernels.step(kernel, self._node, inputs, outputs, attrs, in_place))
 
     def copy(

@@ -247,6 +247,10 @@ class Kernels:
             self._operands[kernel] = inputs, outputs
             self._views[kernel] = {name: views for each in words for name, _, views in each}
 
+    def __contains__(self, kernel: str) -> bool:
+        """Whether there is such a kernel."""
+        return kernel in self._operands
+
     def operands(self, kernel: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The names of a kernel's inputs and outputs; KeyError if there is no such kernel."""
         return self._operands[kernel]

@@ -1,24 +1,24 @@
 """Which cases of which ops a backend is expected to refuse, and why.
 
-The lists are refused/<backend>.txt: `op | case | reason` a line, the case as `label` writes it, or
-`op | * | no kernel` where the backend has no rule for the op at all. A backend without a file
-takes every case.
+The lists are refused/<backend>.txt: `op | case | reason` a line, the case as `label` writes it. A
+backend without a file takes every case of the ops that it supports; which these are for the one
+that runs natively stands in engine/OPS.md.
 """
 
 from functools import cache
 from pathlib import Path
 
 from palmkit.engine.backends import BACKENDS, Program
-from palmkit.engine.ir import Graph
+from palmkit.engine.ir import Graph, Node
 from palmkit.engine.steps.refusal import RefusedError, first_output
 
-ANY_CASE, NO_KERNEL = "*", "no kernel"
+NO_KERNEL = "no kernel"
 _FOLDER = Path(__file__).parent / "refused"
 
 
 @cache
 def expected(backend: str) -> dict[tuple[str, str], str]:
-    """Return the reason for each (op, case) that the backend refuses, or (op, ANY_CASE)."""
+    """Return the reason for each (op, case) that the backend refuses of ops that it supports."""
     file = _FOLDER / f"{backend}.txt"
     found: dict[tuple[str, str], str] = {}
     for line in file.read_text().splitlines() if file.exists() else ():
@@ -30,8 +30,14 @@ def expected(backend: str) -> dict[tuple[str, str], str]:
 
 def expected_reason(backend: str, op: str, case: str) -> str:
     """Return why the backend should refuse the case; "" if it should take it."""
-    reasons = expected(backend)
-    return reasons.get((op, ANY_CASE)) or reasons.get((op, case), "")
+    if not supports(backend, op):
+        return NO_KERNEL
+    return expected(backend).get((op, case), "")
+
+
+def supports(backend: str, op: str) -> bool:
+    """Return whether the backend has a rule for the op."""
+    return BACKENDS[backend].supports(Node(op, (), ("y",)))
 
 
 def attempt(backend: str, graph: Graph) -> tuple[Program | None, str]:

@@ -14,6 +14,7 @@ from palmkit.engine.backends import BACKENDS
 from palmkit.kits import doctor
 from palmkit.kits.table import KITS
 from tests.demos.driving import NEEDS_MODELS
+from tests.engine.backends.first import NAME, First
 from tests.kits.conftest import Result
 
 pytestmark = NEEDS_MODELS
@@ -56,6 +57,17 @@ def test_a_damaged_model_and_a_kit_that_fails_are_found(
     assert [name for name, _ in failed] == ["model hair", "kit gesture"]
     assert "not the one that was released" in failed[0][1] and "fist" in failed[1][1]
     assert "2 of these do not work" in found.out
+
+
+def test_a_backend_without_convolution_is_not_said_to_have_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(BACKENDS, NAME, First())
+    monkeypatch.setattr(embedded, "shipped", dict)
+    monkeypatch.setattr(doctor, "KITS", {})
+    said = {check.name: check.said for check in doctor.checks()}
+    assert said["backend cpu"] == "runs a convolution right"
+    assert said[f"backend {NAME}"].startswith("leaves to numpy: y (fused_conv): no kernel for")
 
 
 def test_an_extra_lacks_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,7 +65,7 @@ def lower(
     from palmkit.engine.steps.lowering import Lowering
     from palmkit.engine.steps.rewriting import Purpose
 
-    lowering = Lowering(graph, RULES, kernels(), narrow, exact)
+    lowering = Lowering(NAME, graph, RULES, kernels(), narrow, exact)
     outputs = {name: lowering.declared[name] for name in graph.outputs}
     return lowering.result(purpose or Purpose()), outputs
 

@@ -21,7 +21,7 @@ from palmkit.engine.steps.rewriting import Lowered, Purpose
 from palmkit.engine.steps.step import Kernels, View
 
 NAME = "first"
-KERNELS = Kernels([("map", "x", "y"), ("zip", "a b", "y"), ("copy", "x", "y"), ("fill", "", "y")])
+KERNELS = Kernels([("map", "x", "y"), ("zip", "a b", "y")])
 MAPS: dict[str, Callable[[Array], Array]] = {"exp": np.exp, "neg": np.negative, "tanh": np.tanh}
 ZIPS: dict[str, Callable[[Array, Array], Array]] = {"add": np.add, "mul": np.multiply}
 RULES = Rules()
@@ -132,7 +132,7 @@ class First:
 
     def compile(self, graph: Graph, options: Options = DEFAULTS) -> FirstProgram:
         """Lower the graph; RefusedError names what it has no rule for."""
-        lowering = Lowering(graph, RULES, KERNELS)
+        lowering = Lowering(NAME, graph, RULES, KERNELS)
         outputs = {name: lowering.declared[name] for name in graph.outputs}
         return FirstProgram(lowering.result(Purpose()), graph.inputs, outputs)
 

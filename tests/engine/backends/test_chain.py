@@ -9,7 +9,9 @@ from palmkit import engine
 from palmkit.engine.backends import BACKENDS
 from palmkit.engine.errors import BackendError
 from palmkit.engine.ir import Array, Graph, Node, Type
-from tests.engine.backends.first import NAME, TRANSFERS, First
+from palmkit.engine.steps.lowering import Lowering, plain
+from palmkit.engine.steps.refusal import RefusedError
+from tests.engine.backends.first import NAME, RULES, TRANSFERS, First
 
 SHAPE = (2, 3, 4)
 
@@ -93,6 +95,74 @@ def test_values_stay_on_the_device_between_its_parts() -> None:
     model.run(feed)
     # To the device: x and h. To the host: e for numpy, and y, the result.
     assert TRANSFERS == {"to device": 2, "to host": 2}
+
+
+def lower_transpose(lowering: Lowering, node: Node) -> None:
+    """As other memory order: a copy follows where somebody wants another one."""
+    x, y = node.inputs[0], node.outputs[0]
+    order = plain(len(lowering.dims(x)))
+    perm = node.attrs["perm"]
+    assert isinstance(perm, tuple)
+    lowering.alias(y, lowering.get(x, order), tuple(perm.index(axis) for axis in order))
+
+
+def turned(x: str, y: str) -> Node:
+    return Node("transpose", (x,), (y,), {"perm": (0, 2, 1)}, f"transpose-{y}")
+
+
+# What needs a kernel that the backend does not have, and the node that is refused for it.
+LACKING = {
+    "a copy into an output": ([node("exp", "x", "e"), turned("e", "y")], "y"),
+    "a copy of an input": ([turned("x", "y")], "y"),
+    "a copy for a node": ([turned("x", "t"), node("neg", "t", "n"), node("add", "n z", "y")], "y"),
+    "a copy for the next backend": (
+        [node("exp", "x", "e"), turned("e", "t"), node("log", "t", "y")],
+        "y",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LACKING)
+@pytest.mark.parametrize("others", [(), ("cpu",)], ids=lambda names: "then " + str(names))
+def test_a_kernel_that_is_missing_is_a_reason_to_refuse(
+    monkeypatch: pytest.MonkeyPatch, case: str, others: tuple[str, ...]
+) -> None:
+    if others:
+        pytest.importorskip("palmkit.engine._native")
+    monkeypatch.setitem(RULES, "transpose", lower_transpose)
+    nodes, refused = LACKING[case]
+    x = Type("float32", (2, 4, 4))
+    free = sorted({name for n in nodes for name in n.inputs} - {n.outputs[0] for n in nodes})
+    made = Graph(dict.fromkeys(free, x), {"y": x}, tuple(nodes), {})
+    with pytest.raises(RefusedError, match=f"^backend {NAME} cannot run 1 of ") as error:
+        First().compile(made)
+    assert error.value.reasons.keys() == {refused}
+    model = check(made, NAME, *others)
+    assert bool(model.fallbacks) is not bool(others)
+
+
+def test_half_precision_is_left_to_a_backend_that_casts() -> None:
+    pytest.importorskip("palmkit.engine._native")
+    half = Type("float16", SHAPE)
+    made = Graph({"x": half}, {"y": half}, (node("exp", "x", "y"),), {})
+    with pytest.raises(RefusedError, match=f"exp-y \\(exp\\): backend {NAME} has no kernel cast"):
+        First().compile(made)
+    model = engine.Model(made, (NAME, "cpu"))
+    got = model.run(feed_of(made) | {"x": np.ones(SHAPE, np.float16)})["y"]
+    np.testing.assert_allclose(got, np.exp(np.ones(SHAPE, np.float16)), rtol=1e-3)
+    assert model.fallbacks == {}
+
+
+def test_nothing_to_fill_with_is_a_reason_to_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
+    def leave_alone(lowering: Lowering, node: Node) -> None:
+        lowering.put(node.outputs[0])
+
+    monkeypatch.setitem(RULES, "exp", leave_alone)
+    none = Type("float32", (0, 3))
+    made = Graph({"x": none}, {"y": none}, (node("exp", "x", "y"),), {})
+    with pytest.raises(RefusedError, match=f"backend {NAME} has no kernel fill"):
+        First().compile(made)
+    assert engine.Model(made, NAME).run({"x": np.ones((0, 3), np.float32)})["y"].shape == (0, 3)
 
 
 @pytest.mark.parametrize(
