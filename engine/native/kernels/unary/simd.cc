@@ -67,7 +67,15 @@ void PALM_FN(unary_f32)(UnaryOp op, float alpha, float beta, size_t rows, size_t
     case UnaryOp::kSqrt: return map(s, [](F32 v) { return sqrt(v); });
     case UnaryOp::kSwish: return map(s, [=](F32 v) { return v * sigmoid(a * v); });
     case UnaryOp::kTanh: return map(s, [](F32 v) { return tanh(v); });
-    default: return unary_f32_library(op, alpha, beta, rows, n, x, x_stride, y, y_stride);
+// Those in unary.cc; without a default the compiler says which function has no case.
+#define PALM_UNARY(name, op, where, alpha, beta) PALM_CASE_##where(op)
+#define PALM_CASE_vectors(op)
+#define PALM_CASE_library(op) case UnaryOp::op:
+#include "kernels/unary/ops.inc"
+#undef PALM_CASE_library
+#undef PALM_CASE_vectors
+#undef PALM_UNARY
+      return unary_f32_library(op, alpha, beta, rows, n, x, x_stride, y, y_stride);
   }
 }
 

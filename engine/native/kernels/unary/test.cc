@@ -129,6 +129,17 @@ void check_sizes(const char* name, UnaryFn run, const Case& c) {
   }
 }
 
+// Every function of ops.inc has a case.
+void check_that_all_have_cases() {
+  for (const char* name : unary_names()) {
+    const UnaryOp op = unary_by_name(name);
+    bool has = false;
+    for (const auto* cases : {&kCases, &kCancelling})
+      for (const Case& c : *cases) has = has || c.op == op;
+    PALM_CHECK(has, "%s: no case in test.cc", name);
+  }
+}
+
 void check(const char* name, UnaryFn run) {
   for (const auto* cases : {&kCases, &kCancelling}) {
     for (const Case& c : *cases) {
@@ -141,6 +152,7 @@ void check(const char* name, UnaryFn run) {
 }  // namespace
 
 int main() {
+  check_that_all_have_cases();
 #define PALM_KERNEL(need, name)            \
   if (runs_here(need)) check(#name, name); \
   else std::printf("skip %s\n", #name);

@@ -12,7 +12,7 @@ struct Row {
 };
 
 constexpr Row kRows[] = {
-#define PALM_UNARY(name, op, alpha, beta) {#name, UnaryOp::op, alpha, beta},
+#define PALM_UNARY(name, op, where, alpha, beta) {#name, UnaryOp::op, alpha, beta},
 #include "kernels/unary/ops.inc"
 #undef PALM_UNARY
     {"relu", UnaryOp::kClip, 0, INFINITY},
@@ -114,7 +114,15 @@ void unary_f32_library(UnaryOp op, float alpha, float beta, size_t rows, size_t 
     case UnaryOp::kSoftsign: return each([](float v) { return v / (1.f + std::fabs(v)); });
     case UnaryOp::kTan: return each([](float v) { return std::tan(v); });
     case UnaryOp::kThresholdedRelu: return all([=](float v) { return v > alpha ? v : 0.f; });
-    default: return;
+// Those in simd.cc; without a default the compiler says which function has no case.
+#define PALM_UNARY(name, op, where, alpha, beta) PALM_CASE_##where(op)
+#define PALM_CASE_library(op)
+#define PALM_CASE_vectors(op) case UnaryOp::op:
+#include "kernels/unary/ops.inc"
+#undef PALM_CASE_vectors
+#undef PALM_CASE_library
+#undef PALM_UNARY
+    return;
   }
 }
 

@@ -11,7 +11,7 @@ namespace palm {
 // bounds, and selu, where beta is gamma. base/simd/math.h says how exact exp, sigmoid, tanh and erf
 // are.
 enum class UnaryOp {
-#define PALM_UNARY(name, op, alpha, beta) op,
+#define PALM_UNARY(name, op, where, alpha, beta) op,
 #include "kernels/unary/ops.inc"
 #undef PALM_UNARY
 };
@@ -20,7 +20,7 @@ enum class UnaryOp {
 using UnaryFn = void (*)(UnaryOp op, float alpha, float beta, size_t rows, size_t n, const float* x,
                          size_t x_stride, float* y, size_t y_stride);
 
-// The same for the functions of the C library; the kernels below leave them to this.
+// The same for the functions that ops.inc has as `library`; the kernels below leave them to this.
 void unary_f32_library(UnaryOp op, float alpha, float beta, size_t rows, size_t n, const float* x,
                        size_t x_stride, float* y, size_t y_stride);
 
