@@ -5,6 +5,7 @@ import csv
 import hashlib
 import io
 import json
+import os
 import tarfile
 import zipfile
 from importlib.machinery import SourceFileLoader
@@ -174,3 +175,30 @@ def test_sources_that_stayed_are_not_written_again(wheels: Any, tmp_path: Path) 
     assert {*after} == {"stays.cc", "changes.cc"}
     assert after["stays.cc"] == before["stays.cc"]
     assert (source / "changes.cc").read_text() == "4"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the stand-in is a script of sh")
+@pytest.mark.parametrize(
+    ("name", "said", "is_fit"),
+    [
+        ("manylinux_2_17_x86_64", 'platform tag:\n"manylinux_2_17_x86_64".', True),
+        ("manylinux_2_17_x86_64", 'platform tag:\n"manylinux_2_28_x86_64".', False),
+        ("win_amd64", "will be copied into the wheel.\n    None\n", True),
+        ("win_amd64", "will be copied into the wheel.\n    libgcc.dll\n", False),
+        ("win_amd64", "", False),
+        ("musllinux_1_1_x86_64", "", True),
+    ],
+)
+def test_other_checkers_are_heard(
+    wheels: Any, tmp_path: Path, name: str, said: str, is_fit: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for checker in ("auditwheel", "delvewheel"):
+        script = tmp_path / checker
+        script.write_text(f"#!/bin/sh\ncat <<'END'\n{said}\nEND\n")
+        script.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    if is_fit:
+        wheels.check_wheel(tmp_path / "a.whl", name)
+        return
+    with pytest.raises(SystemExit, match="says"):
+        wheels.check_wheel(tmp_path / "a.whl", name)
