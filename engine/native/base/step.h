@@ -5,10 +5,10 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 #include "base/arena.h"
+#include "base/attrs.h"
 #include "base/error.h"
 #include "base/threads.h"
 
@@ -35,9 +35,6 @@ DType dtype_by_name(std::string_view name);
 const char* name_of(DType dtype);
 size_t size_of(DType dtype);
 
-using Ints = std::vector<int64_t>;
-using Floats = std::vector<double>;
-
 // An array: what it is, not where it lies. It is dense and row-major, or a part of memory that
 // strides reach.
 struct Tensor {
@@ -62,43 +59,6 @@ struct Tensor {
   Ints strides;                    // none if it is dense
   size_t count;                    // elements, less than 2^40
   const void* constant = nullptr;  // its data, if that is known for good
-};
-
-using Attr = std::variant<int64_t, double, std::string, Ints, Floats>;
-
-// A step's attributes. An accessor without a default throws Error where there is no such attribute.
-class Attrs {
- public:
-  // In place of another of the name.
-  void set(std::string name, Attr value);
-
-  int64_t integer(const char* name) const;
-  int64_t integer(const char* name, int64_t missing) const;
-  size_t size(const char* name, int64_t least = 0) const;  // an integer of at least that
-  float number(const char* name) const;
-  float number(const char* name, float missing) const;
-  std::string text(const char* name) const;
-  std::string text(const char* name, const char* missing) const;
-  Ints integers(const char* name) const;  // one integer counts as a list of it
-  bool has(const char* name) const { return place(name) != nullptr; }
-  Ints integers(const char* name, Ints missing) const;  // as many as `missing` has
-  Floats numbers(const char* name, Floats missing) const;
-
-  // Throws Error naming an attribute that nobody asked for.
-  void check_all_read() const;
-
- private:
-  struct Entry {
-    std::string name;
-    Attr value;
-    mutable bool is_read;
-  };
-
-  const Entry* place(std::string_view name) const;
-  const Attr* find(const char* name) const;
-
-  // A few: a list is searched, and made, in less time than a map.
-  std::vector<Entry> entries_;
 };
 
 // One step as the plan has it, which must outlive this. Input and output pointers are null where an
