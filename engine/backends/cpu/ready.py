@@ -14,11 +14,11 @@ from palmkit.engine.steps.rewriting import Purpose
 
 
 def ready_plan(
-    graph: Graph, shapes: Mapping[str, Sequence[int]], weights: str = "auto"
+    graph: Graph, shapes: Mapping[str, Sequence[int]], weights: str = "auto", threads: int = 2
 ) -> ReadyPlan | None:
     """The plan for inputs of these shapes; None if the backend cannot run the model whole.
 
-    weights: how the file will store constants, as for `save`.
+    weights: how the file will store constants, as for `save`. threads: the most that will run it.
     Raises ShapeError if the graph does not take the shapes.
     """
     if set(shapes) != set(graph.inputs):
@@ -32,7 +32,7 @@ def ready_plan(
             raise ShapeError(f"shapes: input {name}: expected {type}, got {list(shape)}")
         inputs[name] = Type(type.dtype, shape)
     try:
-        made, outputs = plan(specialise(graph, inputs), purpose=Purpose(weights=weights))
+        made, outputs = plan(specialise(graph, inputs), purpose=Purpose(threads, weights=weights))
     except RefusedError:
         return None
     shapes_of_all = tuple(each.dims for each in inputs.values())

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/needs.h"
+
 namespace palm {
 namespace {
 
@@ -28,12 +30,14 @@ Activation::Activation(const Node& node, size_t slope_input, size_t channels, co
     slope_.assign(slope, slope + channels);
   } else if (name == "leaky_relu") {
     slope_.assign(channels, param(params, 0, 0.01f));
-  } else {
+  } else if constexpr (kNeedsFunctions) {
     op_ = unary_by_name(name);
     unary_ = find_unary(node.isa);
     const UnaryDefaults defaults = unary_defaults(op_);
     alpha_ = param(params, 0, defaults.alpha);
     beta_ = param(params, 1, defaults.beta);
+  } else {
+    fail(Fault::kUnsupported, "no activation %.40s", name.c_str());
   }
 }
 

@@ -1,5 +1,6 @@
 #include "base/simd.h"
 
+#include "base/needs.h"
 #include "kernels/binary/binary.h"
 
 namespace palm {
@@ -13,13 +14,15 @@ struct Row {
   Row(const float* row, ptrdiff_t step) : p(row), one(step == 0), value(F32::set(*row)) {}
 };
 
-// With kThree f has a third operand, from z.
+// With kThree f has a third operand, from z. Where size counts it is looked at each time which of a
+// and b are one value.
 template <bool kOneA, bool kOneB, bool kThree, class Function>
 void row(const Row& a, const Row& b, const float* z, size_t n, float* y, F32 low, F32 high,
          Function f) {
   const auto part = [&](size_t j, auto... left) {
-    const F32 u = kOneA ? a.value : F32::load(a.p + j, left...);
-    const F32 v = kOneB ? b.value : F32::load(b.p + j, left...);
+    const bool one_a = kIsSmall ? a.one : kOneA, one_b = kIsSmall ? b.one : kOneB;
+    const F32 u = one_a ? a.value : F32::load(a.p + j, left...);
+    const F32 v = one_b ? b.value : F32::load(b.p + j, left...);
     if constexpr (kThree) {
       min(high, max(low, f(u, v, F32::load(z + j, left...)))).store(y + j, left...);
     } else {
@@ -40,7 +43,8 @@ void map(const Binary& m, Function f) {
     const Row a(m.a + at * m.a_row, m.a_step), b(m.b + at * m.b_row, m.b_step);
     const float* const z = kThree ? m.z + i * m.n : nullptr;
     float* const y = m.y + i * m.n;
-    if (a.one && b.one) row<true, true, kThree>(a, b, z, m.n, y, low, high, f);
+    if (kIsSmall) row<false, false, kThree>(a, b, z, m.n, y, low, high, f);
+    else if (a.one && b.one) row<true, true, kThree>(a, b, z, m.n, y, low, high, f);
     else if (a.one) row<true, false, kThree>(a, b, z, m.n, y, low, high, f);
     else if (b.one) row<false, true, kThree>(a, b, z, m.n, y, low, high, f);
     else row<false, false, kThree>(a, b, z, m.n, y, low, high, f);

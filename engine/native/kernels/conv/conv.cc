@@ -73,6 +73,10 @@ ConvShape::ConvShape(const Node& node)
     nonzeros = count_nonzeros(static_cast<const float*>(w.constant), w.count);
 }
 
+// These are asked of convolutions of bytes as well.
+bool suits_depthwise(const ConvShape& s) { return s.groups == s.channels && s.groups > 1; }
+bool suits_rows(const ConvShape& s) { return s.groups == 1 && s.dilation_x == 1 && !s.is_matrix(); }
+
 bool Conv::is_bf16(const Node& node) {
   return node.attrs.text("precision", "high") == name_of(kNarrow);
 }

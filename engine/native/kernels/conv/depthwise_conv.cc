@@ -84,8 +84,4 @@ StepPtr make_depthwise_conv(const Node& node, const ConvShape& shape) {
   return std::make_unique<DepthwiseConv>(node, shape);
 }
 
-bool suits_depthwise(const ConvShape& s) {
-  return s.groups == s.channels && s.groups > 1;
-}
-
 }  // namespace palm

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "base/needs.h"
 #include "kernels/binary/binary.h"
 #include "kernels/conv/bf16_conv.h"
 #include "kernels/conv/float_conv.h"
@@ -21,7 +22,8 @@ class GemmConv : public Base {
         kernel_(Base::find(node.isa)),
         depth_(shape.taps() * shape.group_channels) {
     depth_ += depth_ % Base::kTogether;
-    if (shape.is_gated) multiply_ = find_binary(node.isa);
+    if constexpr (kNeedsGates)
+      if (shape.is_gated) multiply_ = find_binary(node.isa);
     if (this->packs()) pack(node);
     else group_numbers_ = depth_ * shape.out_channels;
     panels_ = kernel_.count_panels(shape.group_out);

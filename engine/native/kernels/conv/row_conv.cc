@@ -152,6 +152,4 @@ StepPtr make_row_conv_bf16(const Node& node, const ConvShape& shape) {
   return std::make_unique<RowConv<Bf16Conv>>(node, shape);
 }
 
-bool suits_rows(const ConvShape& s) { return s.groups == 1 && s.dilation_x == 1 && !s.is_matrix(); }
-
 }  // namespace palm

@@ -2,6 +2,7 @@
 // strips of one row. Padding is neither copied nor read: a block at the edge leaves its taps out.
 #include "base/simd.h"
 
+#include "base/needs.h"
 #include "kernels/depthwise/depthwise.h"
 
 namespace palm {
@@ -188,21 +189,32 @@ struct Tile {
 };
 
 template <int kKernel, int kStride>
-constexpr Tile kBlock = {run_blocks<kKernel, kStride, true>, run_blocks<kKernel, kStride, false>,
-                         kBlockRows};
+constexpr Tile kBlock = {run_blocks<kKernel, kStride, true>,
+                         run_blocks<kKernel, kStride, kIsSmall>, kBlockRows};
+
+constexpr Tile kStrip = {run_strips, run_strips, 1};
+
+// Kernels of kKernel; the strips where they are not needed.
+template <int kKernel>
+Tile block_of(size_t stride) {
+  if constexpr (needs_depthwise(kKernel, 1))
+    if (stride == 1) return kBlock<kKernel, 1>;
+  if constexpr (needs_depthwise(kKernel, 2))
+    if (stride == 2) return kBlock<kKernel, 2>;
+  (void)stride;
+  return kStrip;
+}
 
 Tile find_tile(const Depthwise& d) {
   if constexpr (kHasBlocks) {
     const size_t kernel = d.kernel_width, stride = d.stride_y;
     if (d.stride_x == stride && d.dilation_x == 1 && d.dilation_y == 1) {
-      if (kernel == 3 && stride == 1) return kBlock<3, 1>;
-      if (kernel == 3 && stride == 2) return kBlock<3, 2>;
-      if (kernel == 5 && stride == 1) return kBlock<5, 1>;
-      if (kernel == 5 && stride == 2) return kBlock<5, 2>;
+      if (kernel == 3) return block_of<3>(stride);
+      if (kernel == 5) return block_of<5>(stride);
     }
   }
   (void)d;
-  return {run_strips, run_strips, 1};
+  return kStrip;
 }
 
 // All columns of the rows from at.row on.

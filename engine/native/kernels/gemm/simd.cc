@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/needs.h"
 #include "kernels/gemm/gemm.h"
 
 namespace palm {
@@ -14,6 +15,7 @@ constexpr size_t kWidest = 4, kMaxVectors = F32::registers == 32 ? kWidest : 3;
 
 // The most rows that a tile of 1, 2 ... vectors has.
 constexpr int kMostRows[3][kWidest] = {{8, 8, 6, 6}, {12, 12, 8, 6}, {12, 6, 4, 4}};
+constexpr size_t kMaxRows = 12;
 constexpr int most_rows(size_t vectors, bool half) {
   // Half vectors are done twice as fast.
   if (F32::lanes == 16) return half && vectors == 1 ? 12 : kMostRows[0][vectors - 1];
@@ -178,11 +180,19 @@ void tile(const Gemm& g, size_t row, size_t column, size_t last_columns, const f
 using Tile = void (*)(const Gemm& g, size_t row, size_t column, size_t last_columns,
                       const float* b, uintptr_t next);
 
+// The most rows of a tile where `rows` are left and tiles have few heights.
+constexpr int few_rows(int rows, int most) {
+  constexpr int kSome = 4;
+  return rows >= most ? most : rows >= kSome && kSome < most ? kSome : 1;
+}
+
 // By rows - 1.
 template <int kFull, class Last>
 struct Tiles {
   static constexpr int kMost = most_rows(kFull + 1, Last::lanes < F32::lanes);
-  static constexpr int row(int rows) { return rows < kMost ? rows : kMost; }
+  static constexpr int row(int rows) {
+    return kIsSmall ? few_rows(rows, kMost) : rows < kMost ? rows : kMost;
+  }
   static constexpr Tile kAll[12] = {
       tile<row(1), kFull, Last>,  tile<row(2), kFull, Last>,  tile<row(3), kFull, Last>,
       tile<row(4), kFull, Last>,  tile<row(5), kFull, Last>,  tile<row(6), kFull, Last>,
@@ -221,8 +231,11 @@ void run_panels(const Gemm& g, const Panel* panels, size_t count, Bytes wanted) 
   uintptr_t next = reinterpret_cast<uintptr_t>(wanted.data);
   const uintptr_t end = next + std::min(wanted.size, kMostAsked);
   size_t row = 0, bytes = g.k * g.segments * kAsked;
-  for (size_t t = 0; t < tiles; ++t) {
-    const size_t rows = least + (t < larger);
+  for (size_t t = 0; kIsSmall ? row < g.m : t < tiles; ++t) {
+    const size_t rows = kIsSmall ? static_cast<size_t>(few_rows(
+                                       static_cast<int>(std::min<size_t>(g.m - row, kMaxRows)),
+                                       static_cast<int>(panels[0].most_rows)))
+                                 : least + (t < larger);
     // Behind the end for what is at hand anyway.
     if (next >= end) next = reinterpret_cast<uintptr_t>(panels[0].b), bytes = 0;
     for (size_t i = 0; i < count; ++i) {

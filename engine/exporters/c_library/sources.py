@@ -1,0 +1,150 @@
+"""The runtime's sources that a C library takes, and what of the kernels it needs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from palmkit.engine.errors import UnsupportedError
+from palmkit.engine.exporters.c_library.targets import Target
+from palmkit.engine.exporters.c_library.texts import NEEDS, WAYS
+from palmkit.engine.steps.plan import Plan, PlannedStep
+
+# How the ways of convolving are made (native/kernels/conv/conv.h), by the attribute `algorithm`.
+_MAKERS = {
+    "depthwise": "make_depthwise_conv(node, shape)",
+    "gemm": "make_gemm_conv(node, shape)",
+    "sparse": "make_sparse_conv(node, shape)",
+    "rows": "make_row_conv(node, shape)",
+    **{f"winograd_{n}": f"make_winograd_conv(node, shape, {n})" for n in (2, 4, 6)},
+}
+_FILES = {way: re.sub(r"make_(\w+)\(.*", r"\1.cc", maker) for way, maker in _MAKERS.items()}
+# Activations that are only clamps, or slopes.
+_PLAIN = ("", "clip", "prelu", "leaky_relu")
+_LEFT_OUT = re.compile(r"(test|bench|cost|ways)\.cc")
+_BASE = ("base/cpu.cc", "base/half.cc", "base/step.cc", "base/attrs.cc", "small/program.cc")
+_INCLUDED = re.compile(r'#include "(?P<path>[\w/]+\.(?:h|inc))"')
+# A line of a list of instruction sets, or of the kernels for them.
+_SET_OF_LINE = re.compile(r"PALM_(?:\w+_)?(?:ISA\(|KERNEL\(\w+, \w+?_)(?P<set>SETS)[,)]")
+
+
+class Needs:
+    """What of the kernels some plans need."""
+
+    def __init__(self) -> None:
+        """Need nothing."""
+        self.kernels: dict[str, None] = {}
+        self.ways: dict[str, None] = {}
+        self._blocks: set[tuple[int, int]] = set()
+        self._has_gates = self._has_functions = False
+
+    def add(self, plan: Plan) -> None:
+        """Take what this plan needs as well."""
+        for step in plan.steps:
+            self.kernels[step.kernel] = None
+            if step.kernel == "conv":
+                self.ways[str(step.attrs["algorithm"])] = None
+            self._has_gates |= step.inputs.get("gate", -1) >= 0
+            activations = [step.attrs.get(each) for each in ("activation", "depthwise_activation")]
+            self._has_functions |= any((each or "") not in _PLAIN for each in activations)
+            self._add_depthwise(plan, step)
+
+    def _add_depthwise(self, plan: Plan, step: PlannedStep) -> None:
+        weights = step.inputs.get("depthwise_weights")
+        if step.attrs.get("algorithm") == "depthwise":
+            weights = step.inputs["weights"]
+        if weights is not None:
+            strides = step.attrs.get("strides", (1, 1))
+            stride = strides[0] if isinstance(strides, Sequence) else strides
+            self._blocks.add((plan.tensors[weights].dims[-2], int(stride)))
+
+    def text(self) -> str:
+        """Return what stands in for native/base/needs.h."""
+        known = [f"(kernel_width == {k} && stride == {s})" for k, s in sorted(self._blocks)]
+        return NEEDS.substitute(
+            gates=str(self._has_gates).lower(),
+            functions=str(self._has_functions).lower(),
+            blocks=" ||\n         ".join(known) or "false",
+        )
+
+
+def folder() -> Path:
+    """Return the folder of the runtime's sources; UnsupportedError if there is none."""
+    import palmkit.engine
+
+    for each in palmkit.engine.__path__:
+        if (Path(each) / "native" / "small" / "program.cc").is_file():
+            return Path(each) / "native"
+    raise UnsupportedError("this palmkit was installed without the sources of its runtime")
+
+
+def copied(native: Path, needs: Needs, targets: Sequence[Target]) -> dict[str, str]:
+    """Return the sources that the kernels need, by their paths in the library.
+
+    Files in native/small stand in for those of the same path in native.
+    """
+    left_out = {f"kernels/conv/{_FILES[way]}" for way in _FILES}
+    left_out -= {f"kernels/conv/{_FILES[way]}" for way in needs.ways}
+    sets = {each for target in targets for each in target.sets}
+    files: dict[str, str] = {}
+    left = [*_BASE, *(f"kernels/{kernel}/" for kernel in needs.kernels)]
+    left += [
+        path.relative_to(native).as_posix()
+        for each in sorted(sets)
+        for path in sorted(native.glob(f"base/simd/**/{each}.h"))
+    ]
+    seen: set[str] = set()
+    while left:
+        path = left.pop()
+        if path in seen or path in left_out:
+            continue
+        seen.add(path)
+        if path.endswith("/"):
+            left += [f"{path}{name}" for name in _compiled(native / path, targets)]
+            continue
+        source = native / "small" / path
+        source = source if source.is_file() else native / path
+        if not source.is_file():
+            continue
+        text = source.read_text("utf-8")
+        if path.endswith(".inc"):
+            text = _of_sets(text, sets, native)
+        files[f"palm/{path}"] = text
+        for included in _INCLUDED.finditer(text):
+            left += _with_sources(included["path"])
+    files["palm/base/needs.h"] = needs.text()
+    if needs.ways:
+        ways = "".join(f'  if (way == "{way}") return {_MAKERS[way]};\n' for way in needs.ways)
+        files["palm/kernels/conv/ways.cc"] = WAYS.substitute(ways=ways)
+    return dict(sorted(files.items()))
+
+
+def _compiled(kernel: Path, targets: Sequence[Target]) -> list[str]:
+    if not kernel.is_dir():
+        return []
+    return [
+        each.name
+        for each in sorted(kernel.glob("*.cc"))
+        if not _LEFT_OUT.fullmatch(each.name)
+        and any(target.sets_of(each.name) != () for target in targets)
+    ]
+
+
+def _with_sources(header: str) -> Iterable[str]:
+    """The header, and the sources of what it declares, if those are not of the base."""
+    yield header
+    if header.startswith("kernels/"):
+        yield header.rpartition("/")[0] + "/" if header.count("/") > 1 else f"{header[:-1]}cc"
+
+
+def _of_sets(text: str, sets: set[str], native: Path) -> str:
+    """The list without instruction sets that the library has not."""
+    known: set[str] = set()
+    for each in native.glob("base/*isas.inc"):
+        known.update(re.findall(r"_ISA\((\w+),", each.read_text("utf-8")))
+    other = sorted(known - sets, key=len, reverse=True)
+    if not other:
+        return text
+    of_others = re.compile(_SET_OF_LINE.pattern.replace("SETS", "|".join(other)))
+    return "".join(line for line in text.splitlines(True) if not of_others.match(line))

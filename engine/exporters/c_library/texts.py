@@ -1,0 +1,176 @@
+"""The texts of a C library that are not copied: headers, tables, the build."""
+
+from __future__ import annotations
+
+from string import Template
+
+WAYS = Template("""\
+// The ways of convolving that this library has.
+#include "kernels/conv/conv.h"
+
+namespace palm {
+
+PALM_OPERANDS(conv, kConvOperands)
+StepPtr make_conv(const Node& node) {
+  const ConvShape shape(node);
+  const std::string way = node.attrs.text("algorithm");
+$ways  fail();
+}
+
+}  // namespace palm
+""")
+NEEDS = Template("""\
+#pragma once
+// What this library needs of the kernels.
+#include <cstddef>
+
+namespace palm {
+
+constexpr bool kIsSmall = true;
+constexpr bool kNeedsGates = $gates;
+constexpr bool kNeedsFunctions = $functions;
+constexpr bool needs_depthwise([[maybe_unused]] size_t kernel_width,
+                               [[maybe_unused]] size_t stride) {
+  return $blocks;
+}
+
+}  // namespace palm
+""")
+HEADER = Template("""\
+/* $name, a model as a library. One caller at a time may start, run or stop it. */
+#ifndef $guard
+#define $guard
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#include <stdint.h>
+
+/* Dense arrays, row-major. No output may overlap another, or an input. */
+typedef struct ${name}_inputs {
+$inputs
+} ${name}_inputs;
+typedef struct ${name}_outputs {
+$outputs
+} ${name}_outputs;
+
+/* Takes memory for packed weights, once; nothing takes memory after it. Returns 0, or 1 if this
+ * machine lacks the instruction set that the library is for. */
+int ${name}_start(void);
+int ${name}_is_started(void);
+/* Runs the model, which was started. */
+void ${name}_run(const ${name}_inputs *inputs, const ${name}_outputs *outputs);
+/* Gives the memory back. */
+void ${name}_stop(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
+""")
+MODEL = Template("""\
+#include "$name.h"
+
+#include "base/cpu.h"
+#include "small/program.h"
+
+namespace palm {
+$makes
+}  // namespace palm
+
+namespace {
+
+const int32_t numbers[] = {
+$numbers
+};
+const palm::TensorEntry tensors[] = {
+$tensors
+};
+const int16_t operands[] = {
+$operands
+};
+const int64_t integers[] = {
+$integers
+};
+const double doubles[] = {
+$doubles
+};
+const char texts[] =
+$texts;
+const palm::Make kernels[] = {
+$kernels
+};
+const uint32_t offsets[] = {
+$offsets
+};
+alignas(palm::kAlignment) const uint32_t weights[] = {
+$weights
+};
+alignas(palm::kAlignment) char arena[$arena_bytes];
+
+$programs
+palm::Program program;
+
+}  // namespace
+
+extern "C" {
+
+int ${name}_start(void) {
+  if (program.is_started()) return 0;
+  for (const palm::Model& model : {$models})
+    if (program.start(model)) return 0;
+  return 1;
+}
+
+int ${name}_is_started(void) { return program.is_started(); }
+
+void ${name}_run(const ${name}_inputs* inputs, const ${name}_outputs* outputs) {
+  program.run(reinterpret_cast<const void* const*>(inputs), reinterpret_cast<void* const*>(outputs));
+}
+
+void ${name}_stop(void) { program.stop(); }
+
+}  // extern "C"
+""")
+# The steps for an instruction set.
+PROGRAM = Template("""\
+const palm::StepEntry steps_of_$isa[] = {
+$steps
+};
+const palm::AttrEntry attrs_of_$isa[] = {
+$attrs
+};
+palm::Model model_of_$isa() {
+  return {tensors, sizeof tensors / sizeof *tensors, numbers, steps_of_$isa,
+          sizeof steps_of_$isa / sizeof *steps_of_$isa, operands, attrs_of_$isa,
+          {texts, integers, doubles}, kernels, reinterpret_cast<const char*>(weights), offsets,
+          arena, $needs};
+}
+""")
+BUILD = Template("""\
+cmake_minimum_required(VERSION 3.18)
+project($name CXX)
+set(CMAKE_CXX_STANDARD 17)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE MinSizeRel)
+endif()
+include_directories(palm)
+# Nothing is contracted to fused operations that the kernels have not asked for.
+add_compile_options(-fno-exceptions -fno-rtti -fno-asynchronous-unwind-tables -fno-unwind-tables
+                    -fno-threadsafe-statics -fvisibility=hidden -ffunction-sections -fdata-sections
+                    -ffp-contract=off)
+
+add_library($name$sources)
+target_include_directories($name PUBLIC .)
+
+# Files that are compiled for an instruction set.
+function(palm_set name flags)
+  separate_arguments(flags UNIX_COMMAND "$${flags}")
+  add_library($${PROJECT_NAME}_$${name} OBJECT $${ARGN})
+  target_compile_definitions($${PROJECT_NAME}_$${name} PRIVATE PALM_ISA_NAME=$${name})
+  target_compile_options($${PROJECT_NAME}_$${name} PRIVATE $${flags})
+  target_sources($${PROJECT_NAME} PRIVATE $$<TARGET_OBJECTS:$${PROJECT_NAME}_$${name}>)
+endfunction()
+$sets""")

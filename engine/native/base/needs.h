@@ -1,0 +1,15 @@
+#pragma once
+// What of the kernels a library needs: a runtime of any model needs all of it. A library of one
+// model has a file like this of its own, which engine/exporters/c_library.py writes.
+#include <cstddef>
+
+namespace palm {
+
+// Whether size counts for more than some per cent of speed: tiles then have few heights.
+constexpr bool kIsSmall = false;
+
+constexpr bool kNeedsGates = true;      // of 1x1 convolutions
+constexpr bool kNeedsFunctions = true;  // as activations, beyond those that clamp
+constexpr bool needs_depthwise(size_t /*kernel_width*/, size_t /*stride*/) { return true; }
+
+}  // namespace palm
