@@ -25,6 +25,7 @@ COMMANDS = (
     "rerank_score",
     "batch",
     "convert",
+    "export",
     "compress",
     "info",
     "check",
@@ -53,6 +54,7 @@ examples:
   palmkit face - --json < me.jpg           a picture from standard input
   palmkit rerank page.json --json          a page of items, by what the user did
   palmkit convert net.onnx -o net.palm     a model of another kind
+  palmkit export net.palm --c library --isa neon
   palmkit compress net.onnx -o small.palm --data photos/ --max-loss 1%
   palmkit check my.palm --source my.onnx   does it give the same numbers
   palmkit info net.palm                    what is in a model

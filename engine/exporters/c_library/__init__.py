@@ -83,10 +83,10 @@ def files_of(
     """Return what `export_c` writes, by paths in the folder."""
     targets = _targets(isas)
     names = [each.name for each in models]
-    for each in (*names, *([name] if name else [])):
-        if not _NAME.fullmatch(each):
+    for given in (*names, *([name] if name else [])):
+        if not _NAME.fullmatch(given):
             raise ValueError(
-                f"name: expected small letters, digits and underscores, got {each[:80]!r}"
+                f"name: expected small letters, digits and underscores, got {given[:80]!r}"
             )
     if not names or len(set(names)) < len(names):
         raise ValueError("models: expected one or more, of different names")
@@ -159,10 +159,10 @@ def _build(name: str, files: Mapping[str, str], targets: Sequence[Target]) -> st
     for path in files:
         if path.endswith(".cc"):
             file = path.rpartition("/")[2]
-            sets = dict.fromkeys(each for target in targets for each in target.sets_of(file) or ())
-            for each in sets:
-                by_set.setdefault(each, []).append(path)
-            if not sets:
+            isas = dict.fromkeys(each for target in targets for each in target.sets_of(file) or ())
+            for isa in isas:
+                by_set.setdefault(isa, []).append(path)
+            if not isas:
                 plain.append(path)
     sets = "".join(
         f'palm_set({isa} "{flags[isa]}"{_listed(paths)})\n' for isa, paths in by_set.items()

@@ -25,12 +25,12 @@ _DTYPES = (
 )
 _C_TYPES = {"float32": "float", "float64": "double", "float16": "uint16_t", "bool": "uint8_t"}
 # Words of C++ that could be the name of an input.
-_TAKEN = frozenset(
-    "and asm auto bool break case catch char class const continue default delete do double else "
-    "enum export extern false float for friend goto if inline int long mutable namespace new not "
-    "operator or private protected public register return short signed sizeof static struct switch "
-    "template this throw true try typedef typename union unsigned using virtual void volatile while "
-    "xor".split()
+_TAKEN = re.compile(
+    "and|asm|auto|bool|break|case|catch|char|class|const|continue|default|delete|do|double|else|"
+    "enum|export|extern|false|float|for|friend|goto|if|inline|int|long|mutable|namespace|new|not|"
+    "operator|or|private|protected|public|register|return|short|signed|sizeof|static|struct|"
+    "switch|template|this|throw|true|try|typedef|typename|union|unsigned|using|virtual|void|"
+    "volatile|while|xor"
 )
 
 
@@ -49,7 +49,7 @@ def _fields(types: Mapping[str, Type], const: str) -> str:
     taken: set[str] = set()
     for name, type in types.items():
         field = re.sub(r"\W", "_", name, flags=re.ASCII)
-        if not field or field[0].isdigit() or field in _TAKEN:
+        if not field or field[0].isdigit() or _TAKEN.fullmatch(field):
             field = f"value_{field}"
         while field in taken:
             field += "_"
@@ -60,7 +60,10 @@ def _fields(types: Mapping[str, Type], const: str) -> str:
 
 
 def model_source(name: str, plans: Sequence[Plan], targets: Sequence[Target]) -> str:
-    """Return the source of a model: its plan for each of the targets, which differ in attributes."""
+    """Return the source of a model.
+
+    plans: one for each of the targets; they differ in attributes alone.
+    """
     plan = plans[0]
     kernels = list(dict.fromkeys(step.kernel for step in plan.steps))
     tables = _Tables(plan, kernels)
@@ -136,13 +139,14 @@ class _Tables:
 
         if isinstance(value, str):
             return entry("kText", 1, self._text(value))
-        is_list = not isinstance(value, int | float)
-        values = [*value] if is_list else [value]
+        if isinstance(value, int | float):
+            kind, values = "", [value]
+        else:
+            kind, values = "s", [*value]
         if len(values) > 255:
             raise UnsupportedError(f"attribute {name}: more than 255 numbers in a C library")
-        kind = "s" if is_list else ""
-        if all(isinstance(each, int) for each in values):
-            integers = [int(each) for each in values]
+        integers = [each for each in values if isinstance(each, int)]
+        if len(integers) == len(values):
             return entry(f"kInteger{kind}", len(values), _place(self.integers, integers))
         doubles = [float(each) for each in values]
         return entry(f"kNumber{kind}", len(values), _place(self.doubles, doubles))
@@ -154,14 +158,15 @@ class _Tables:
         return place
 
 
-def _place(pool: list[_Number], values: Sequence[_Number]) -> int:
+def _place(pool: list[_Number], values: list[_Number]) -> int:
     """Return where the values lie in a row in the pool, which grows by them if they do not yet."""
-    wanted = [*values]
-    for first in range(len(pool) - len(wanted) + 1):
-        if pool[first : first + len(wanted)] == wanted:
+    count = len(values)
+    for first in range(len(pool) - count + 1):
+        if pool[first : first + count] == values:
             return first
-    pool += wanted
-    return len(pool) - len(wanted)
+    for value in values:
+        pool.append(value)
+    return len(pool) - count
 
 
 def _constants(constants: Sequence[Array]) -> tuple[bytes, list[int]]:

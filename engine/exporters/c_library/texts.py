@@ -125,7 +125,8 @@ int ${name}_start(void) {
 int ${name}_is_started(void) { return program.is_started(); }
 
 void ${name}_run(const ${name}_inputs* inputs, const ${name}_outputs* outputs) {
-  program.run(reinterpret_cast<const void* const*>(inputs), reinterpret_cast<void* const*>(outputs));
+  program.run(reinterpret_cast<const void* const*>(inputs),
+              reinterpret_cast<void* const*>(outputs));
 }
 
 void ${name}_stop(void) { program.stop(); }
@@ -157,10 +158,11 @@ if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE MinSizeRel)
 endif()
 include_directories(palm)
-# Nothing is contracted to fused operations that the kernels have not asked for.
 add_compile_options(-fno-exceptions -fno-rtti -fno-asynchronous-unwind-tables -fno-unwind-tables
-                    -fno-threadsafe-statics -fvisibility=hidden -ffunction-sections -fdata-sections
-                    -ffp-contract=off)
+                    -fno-threadsafe-statics -fvisibility=hidden -ffunction-sections -fdata-sections)
+# What follows sums of bytes is rounded after each operation, on every machine.
+file(GLOB of_bytes RELATIVE $${CMAKE_CURRENT_SOURCE_DIR} palm/kernels/*_int8/*.cc)
+set_source_files_properties($${of_bytes} PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
 
 add_library($name$sources)
 target_include_directories($name PUBLIC .)

@@ -1,11 +1,14 @@
 #pragma once
 // In place of base/error.h where there are no exceptions. The plan was checked when the library was
-// written, so what fails is either the plan, which then is not the one that was checked, or memory.
+// written: what fails is memory that there is none of.
 namespace palm {
 
 enum class Fault { kModel, kShape, kUnsupported, kBackend };
 
+template <class... T>
+char unevaluated(const T&... what);
+
 }  // namespace palm
 
-// A macro: what the message would say is not compiled.
-#define fail(...) __builtin_trap()
+// A macro: what the message would say is not computed.
+#define fail(...) (static_cast<void>(sizeof(::palm::unevaluated(__VA_ARGS__))), __builtin_trap())
