@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import os
+import sys
 import tarfile
 import zipfile
 from importlib.machinery import SourceFileLoader
@@ -29,7 +30,7 @@ licence = "Apache-2.0"
 def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     if not TOOLS.is_dir():
         pytest.skip("tests run without the sources")
-    monkeypatch.syspath_prepend(str(TOOLS))
+    monkeypatch.setattr(sys, "path", [str(TOOLS), *sys.path])
     loader = SourceFileLoader("wheels", str(TOOLS / "wheels"))
     spec = spec_from_loader("wheels", loader)
     assert spec is not None

@@ -15,8 +15,8 @@ from tests.platforms.test_engine import at_once
 RECORDED: dict[str, dict[str, Any]] = json.loads(FILE.read_text())["kits"]
 FOUND = dict(of_kits())
 # Networks differ by 1e-4 (test_engine.py). Where one network's places cut the next one's picture,
-# its pixels are interpolated by OpenCV and rounded to bytes anew: on arm64 a point of a hand moved by
-# .8 of 220 pixels, on AVX2 by .04, and opacity at edges by .004.
+# its pixels are interpolated by OpenCV and rounded to bytes anew: on arm64 a point of a hand moved
+# by .8 of 220 pixels, on AVX2 by .04, and opacity at edges by .004.
 TOLERANCES = {"alpha": 1e-2, "after": 1.0, "scores": 1e-3}
 PIXELS = 1.0
 
