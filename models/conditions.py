@@ -158,7 +158,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
     parser.add_argument("data", type=Path, help="folder of the indexes")
     parser.add_argument("work", type=Path, help="folder of the recipes' labels")
     parser.add_argument("teachers", type=Path, help="folder of the published networks")
-    parser.add_argument("--kits", nargs="*", default=("face", "mesh", "portrait", "hair"))
+    parser.add_argument("--kits", nargs="*", help="some of those measured here (all)")
     options = parser.parse_args(None if arguments is None else list(arguments))
     data, work = options.data, options.work
     attention = options.teachers / "face_landmark_with_attention.tflite"
@@ -176,7 +176,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
         "portrait": (lambda: segmentation(data, work, "portrait"), ("iou", "boundary")),
         "hair": (lambda: segmentation(data, work, "hair"), ("iou", "boundary")),
     }
-    for name in options.kits:
+    for name in options.kits or made:
         measure, columns = made[name]
         print(f"\n{name}\n", *lines(measure(), columns), sep="\n", flush=True)
 

@@ -18,12 +18,13 @@ from itertools import islice
 from time import perf_counter
 from typing import Any
 
-from palmkit import engine, kits
+from palmkit import engine
 from palmkit.delivery.embedded import shipped
 from palmkit.demos.app.sample import sample_frames
 from palmkit.engine.bench.inputs import open_dims, random_inputs
 from palmkit.engine.bench.measurement import Times
 from palmkit.kits.image import Image
+from palmkit.kits.table import KITS, Entry
 
 WARM_UP, LEAST_RUNS, MOST_RUNS = 3, 5, 1000
 # The number of frames of a clip that the kits run on in a loop.
@@ -46,8 +47,8 @@ def model_jobs(threads: int) -> dict[str, Callable[[], Run]]:
 def kit_jobs(threads: int) -> dict[str, Callable[[], Run]]:
     """Return for every kit a function that prepares one frame of 640x480, or one page."""
 
-    def ready(make: Callable[[], Any], method: str) -> Run:
-        look = getattr(make(), method)
+    def ready(entry: Entry) -> Run:
+        look = getattr(entry.load_kit()("video", threads=threads, **entry.timed), entry.method)
         frames: list[Image] = [frame for frame, _ in islice(sample_frames("portrait"), FRAMES)]
         passed = 0
 
@@ -58,27 +59,19 @@ def kit_jobs(threads: int) -> dict[str, Callable[[], Run]]:
 
         return run
 
-    def ready_to_rerank() -> Run:
+    def ready_for_pages(entry: Entry) -> Run:
         from palmkit.demos.app.pages.feed_goods import SCHEMA, make_goods
 
         rows = [good.row() for good in make_goods(60, 0)]
-        session = kits.Reranker(schema=SCHEMA, threads=threads).session()
+        kit = entry.load_kit()(schema=SCHEMA, threads=threads, **entry.timed)
+        session = kit.session()
         session.observe([{**row, "event": "click", "time": 1.0} for row in rows[:10]])
-        return lambda: session.rerank(rows)
+        return lambda: getattr(session, entry.method)(rows)
 
-    makes: dict[str, tuple[Callable[[], Any], str]] = {
-        "faces": (lambda: kits.FaceDetector("video", threads=threads), "detect"),
-        "face mesh": (lambda: kits.FaceMesh("video", threads=threads), "detect"),
-        "portrait mask": (lambda: kits.PortraitSegmenter("video", threads=threads), "segment"),
-        "hair mask": (lambda: kits.HairSegmenter("video", threads=threads), "segment"),
-        "gestures": (lambda: kits.GestureRecognizer("video", threads=threads), "recognize"),
-        "try-on": (
-            lambda: kits.TryOn("video", look=kits.Look.of(lipstick="classic_red"), threads=threads),
-            "wear",
-        ),
+    return {
+        entry.title: partial(ready_for_pages if entry.takes == "page" else ready, entry)
+        for entry in KITS.values()
     }
-    found = {name: partial(ready, *each) for name, each in makes.items()}
-    return {**found, "re-ranking": ready_to_rerank}
 
 
 def timed(run: Run, seconds: float) -> Times:

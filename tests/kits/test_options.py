@@ -1,20 +1,24 @@
 """Options: one dataclass a kit, from which constructors, functions and flags derive."""
 
 import inspect
+import sys
 from dataclasses import FrozenInstanceError, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+import skimage.data
 
-from palmkit import engine, kits
+from palmkit import assets, engine, kits
 from palmkit.engine.errors import BackendError
+from palmkit.kits import doctor
 from palmkit.kits.face.kit import FaceDetectorArguments
 from palmkit.kits.face.options import FaceMeshOptions, FaceOptions
-from palmkit.kits.options import kept, options_of
+from palmkit.kits.options import Options, kept, options_of
 from palmkit.kits.ranking.options import RerankerOptions
 from palmkit.kits.table import KITS
+from tests.demos.driving import NEEDS_MODELS
 from tests.kits.conftest import picture
 
 EMPTY = np.zeros((64, 64, 3), np.uint8)
@@ -35,6 +39,38 @@ def test_class_and_function_show_every_option_with_its_default(name: str) -> Non
         assert f"{each.name}: {each.about.text}." in text
     own = {each.name for each in fields(entry.load_options())}
     assert own == {each.name for each in options}, "a field that option() did not make"
+
+
+@NEEDS_MODELS
+@pytest.mark.parametrize("name", KITS)
+def test_a_kit_reads_every_option_it_has(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With its defaults, on what shows something; that a value is checked is no reading of it."""
+    entry, read = KITS[name], set[str]()
+    kind = entry.load_options()
+
+    def noting(self: Options, attribute: str) -> Any:
+        asks = sys._getframe(1).f_globals.get("__name__")
+        found = object.__getattribute__(self, attribute)
+        if issubclass(type(self), kind) and asks != Options.__module__:
+            read.update(found() if attribute == "running" else [attribute])
+        return found
+
+    monkeypatch.setattr(Options, "__getattribute__", noting, raising=False)
+    if entry.takes == "page":
+        with entry.load_kit()(**entry.timed) as kit:
+            getattr(kit, entry.method)(doctor.PAGE, doctor.CLICKED)
+    else:
+        photos: Any = skimage.data
+        hands = kits.read_image(assets.path("samples/hands.jpg"))
+        seen: list[Any] = [np.ascontiguousarray(photos.astronaut()[:256, 128:384]), hands]
+        for mode in ("image", "video"):
+            for image in seen:
+                with entry.load_kit()(mode, **entry.timed) as kit:
+                    for number in range(3):
+                        getattr(kit, entry.method)(
+                            image, number * 33.0 if mode == "video" else None
+                        )
+    assert {each.name for each in options_of(kind)} - read == set()
 
 
 def test_signatures_say_types_and_what_is_returned() -> None:
@@ -167,11 +203,10 @@ def test_backends_are_handed_on(red_model: Path, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr("palmkit.kits.kit.load", noting)
     chain = ("first", "cpu")
-    for made in (kits.FaceMesh, kits.GestureRecognizer, kits.PortraitSegmenter, kits.TryOn):
-        made(backend=chain)
-    kits.HairSegmenter(backend=chain)
-    kits.Reranker(backend=chain)
-    assert set(seen) == {chain}
+    for name, entry in KITS.items():
+        seen.clear()
+        entry.load_kit()(backend=chain)
+        assert set(seen) == {chain}, name
 
 
 def test_functions_keep_their_kits_by_options() -> None:

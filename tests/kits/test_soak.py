@@ -18,39 +18,33 @@ import skimage.data
 from palmkit import kits
 from palmkit.engine.bench.measurement import memory_in_use
 from palmkit.kits.image import Image
-from palmkit.kits.kit import shipped_model
+from palmkit.kits.table import KITS, of_pictures
+from tests.demos.driving import NEEDS_MODELS
 from tests.kits.drawn_hands import scene
 
 FRAMES = int(os.environ.get("SOAK_FRAMES", "240"))
 # Try-on does other work with a face, a hand, both or neither, and for hair without a face the
 # detector looks closer at more or fewer places at once: they see a whole turn of the clip, and hair
 # two, as what is looked at again depends on the frames before.
-WARM_UP, WARM_UP_OF = 60, {"try_on": 252, "hair": 504}
+WARM_UP, WARM_UP_OF = 60, {"tryon": 252, "hair": 504}
 # What the allocator may keep at hand; a leak of one frame in a hundred would be 10 MB in 1000.
 MOST_GROWTH_BYTES = 3_000_000
 
 # Every effect at once.
 LOOK = kits.Look.load("evening").adding(iris="green", hair="violet", glasses="gold_aviator")
 
-# By the name of the kit's model, or of the kit: the kit, its method, and whether a result holds
-# anything.
-KITS: dict[str, tuple[Callable[[], Any], str, Callable[[Any], bool]]] = {
-    "face_detector": (lambda: kits.FaceDetector("video", size=320), "detect", bool),
-    "face_mesh": (lambda: kits.FaceMesh("video"), "detect", bool),
-    "portrait": (
-        lambda: kits.PortraitSegmenter("video", background="blur"),
-        "segment",
-        lambda mask: bool(mask.picture is not None and mask.coverage > 0.02),
-    ),
-    "hair": (lambda: kits.HairSegmenter("video"), "segment", lambda mask: mask.coverage > 0.01),
-    "hand_landmarks": (lambda: kits.GestureRecognizer("video"), "recognize", bool),
-    "try_on": (
-        lambda: kits.TryOn("video", look=LOOK),
-        "wear",
-        lambda worn: bool(worn.faces) and not np.array_equal(worn.picture, worn.image),
-    ),
+# Options of kits that have more to do by them.
+OPTIONS: dict[str, dict[str, Any]] = {
+    "face": {"size": 320},
+    "portrait": {"background": "blur"},
+    "tryon": {"look": LOOK},
 }
-MODELS = {"try_on": ("face_mesh", "hair", "hand_landmarks")}
+# Whether a result holds anything, of kits whose results do not say it by being true.
+HOLDS: dict[str, Callable[[Any], bool]] = {
+    "portrait": lambda mask: bool(mask.picture is not None and mask.coverage > 0.02),
+    "hair": lambda mask: mask.coverage > 0.01,
+    "tryon": lambda worn: bool(worn.faces) and not np.array_equal(worn.picture, worn.image),
+}
 
 
 def clip(frames: int) -> Iterator[Image]:
@@ -66,11 +60,9 @@ def clip(frames: int) -> Iterator[Image]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
-@pytest.mark.parametrize("name", KITS)
+@NEEDS_MODELS
+@pytest.mark.parametrize("name", of_pictures())
 def test_memory_stays_the_same(name: str) -> None:
-    for model in MODELS.get(name, (name,)):
-        if not shipped_model(model).is_file():
-            pytest.skip(f"models/{model}/{model}.palm has not been made here")
     # In a process of its own: what other tests leave to be collected is none of it.
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
         before, after, seen = process.submit(watch, name).result()
@@ -81,9 +73,9 @@ def test_memory_stays_the_same(name: str) -> None:
 def watch(name: str) -> tuple[int, int, set[bool]]:
     """Bytes in memory after warming up and at the end, and whether results held anything."""
     seen: set[bool] = set()
-    make, method, holds = KITS[name]
-    with make() as kit:
-        look = getattr(kit, method)
+    entry, holds = KITS[name], HOLDS.get(name, bool)
+    with entry.load_kit()("video", **OPTIONS.get(name, {})) as kit:
+        look = getattr(kit, entry.method)
         before, warm = 0, WARM_UP_OF.get(name, WARM_UP)
         for number, frame in enumerate(clip(warm + FRAMES)):
             if number == warm:

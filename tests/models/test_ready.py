@@ -14,6 +14,7 @@ from palmkit.engine import Graph, Model, convert, load
 from palmkit.engine.format.model_file import ModelFile
 from palmkit.engine.ir import Type
 from palmkit.kits.detector import RATIOS, picture_dims
+from palmkit.kits.table import KITS, of_pictures
 from palmkit.models.ready import entered, shapes_of
 
 FILES = sorted(Path(palmkit.models.__file__).parent.glob("*/*.palm"))
@@ -45,19 +46,13 @@ def test_a_plan_in_the_file_gives_what_planning_gives(path: Path) -> None:
         np.testing.assert_allclose(value, expected[name], rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["face", "hair", "portrait", "gesture", "face_mesh"])
+@pytest.mark.parametrize("name", of_pictures())
 def test_the_first_picture_is_looked_at_without_a_planner(name: str) -> None:
-    calls = {
-        "face": "detect_faces",
-        "hair": "segment_hair",
-        "portrait": "segment_portrait",
-        "gesture": "recognize_gestures",
-        "face_mesh": "face_mesh",
-    }
+    entry = KITS[name]
     code = (
         "import json, sys, numpy as np\n"
         "from palmkit import kits\n"
-        f"kits.{calls[name]}(np.zeros((480, 640, 3), np.uint8))\n"
+        f"kits.{entry.function}(np.zeros((480, 640, 3), np.uint8), **{dict(entry.timed)})\n"
         "print(json.dumps([m for m in sys.modules if 'palmkit.engine.passes' in m]))\n"
     )
     ran = subprocess.run(
