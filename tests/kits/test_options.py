@@ -1,7 +1,6 @@
 """Options: one dataclass a kit, from which constructors, functions and flags derive."""
 
 import inspect
-import sys
 from dataclasses import FrozenInstanceError, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,7 +48,9 @@ def test_a_kit_reads_every_option_it_has(name: str, monkeypatch: pytest.MonkeyPa
     kind = entry.load_options()
 
     def noting(self: Options, attribute: str) -> Any:
-        asks = sys._getframe(1).f_globals.get("__name__")
+        here = inspect.currentframe()
+        assert here is not None and here.f_back is not None
+        asks = here.f_back.f_globals.get("__name__")
         found = object.__getattribute__(self, attribute)
         if issubclass(type(self), kind) and asks != Options.__module__:
             read.update(found() if attribute == "running" else [attribute])
