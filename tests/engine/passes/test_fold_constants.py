@@ -1,7 +1,9 @@
 from collections.abc import Callable
 
+import numpy as np
+
 from palmkit.engine.ir import Graph
-from palmkit.engine.passes.fold_constants import fold_constants
+from palmkit.engine.passes.fold_constants import fold_constants, fold_levels
 
 
 def test_shape_arithmetic_vanishes(becomes: Callable[..., Graph]) -> None:
@@ -64,3 +66,34 @@ def test_what_would_be_huge_stays(stays: Callable[..., None]) -> None:
         output(y)
         """,
     )
+
+
+LEVELS = """
+    x = input(1, 3, {height}, 8)
+    q = levels(4, 3, 3, 3)
+    sx = float32(0.5)
+    zx = uint8(100)
+    sw = float32(0.25)
+    zw = int8(0)
+    w = dequantize_linear(q, sw, zw)
+    y = conv(x, w)
+    r = quantize_linear(y, sx, zx)
+    output(r)
+"""
+
+
+def test_weights_of_a_quantized_graph_wait_for_its_layers(stays: Callable[..., None]) -> None:
+    stays(fold_constants, LEVELS.format(height=8))
+
+
+def test_levels_that_no_layer_took_become_floats(becomes: Callable[..., Graph]) -> None:
+    graph = becomes(
+        fold_levels,
+        LEVELS.format(height=8),
+        "y = conv(x, w/folded)\nr = quantize_linear(y, sx, zx)",
+    )
+    assert graph.constants["w/folded"].dtype == np.float32
+
+
+def test_levels_stay_while_a_size_is_open(stays: Callable[..., None]) -> None:
+    stays(fold_levels, LEVELS.format(height='"height"'))
