@@ -42,9 +42,9 @@ def load(
     """Read a model and make it ready to run.
 
     path: a .palm file, or a model of another kind as for `convert`.
-    backend: "cpu" (native code; what it has no kernel for runs in numpy) or "reference" (numpy,
-    slow, the definition). Several make a chain, ("first", "cpu"): what one has no kernel for runs
-    on the next, and what none has one for in numpy.
+    backend: a name in palmkit.engine.backends.BACKENDS, such as "cpu" (native code) or "reference"
+    (numpy, slow, the definition). Several make a chain, ("first", "cpu"): what one has no kernel
+    for runs on the next, and what none has one for in numpy.
     threads: how many threads one run uses; 1 starts none.
     precision: "high" computes in float32; so does "normal", with convolutions to 1e-5 of their
     output's range instead of 2e-6, seldom faster. "low" multiplies in bfloat16 (8 bits of each

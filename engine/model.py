@@ -38,9 +38,9 @@ class Model:
         """Make `graph` ready to run.
 
         graph: a graph, or a model file that has one, and plans to use without reading it.
-        backend: "cpu" (native; what it has no kernel for runs in numpy, see `fallbacks`) or
-        "reference" (numpy, slow, the definition). Several make a chain: what one has no kernel for
-        runs on the next, and what none has one for in numpy.
+        backend: a name in palmkit.engine.backends.BACKENDS, such as "cpu" (native) or "reference"
+        (numpy, slow, the definition). Several make a chain: what one has no kernel for runs on the
+        next, and what none has one for in numpy, see `fallbacks`.
         threads: how many threads one run uses; 1 starts none.
         precision: "high" computes in float32; so does "normal", with less exact convolutions. "low"
         multiplies in bfloat16 or float16, with sums in float32, where the CPU has it (AVX512_BF16,

@@ -97,7 +97,12 @@ def add(commands: Commands) -> None:
         "--tune", action="store_true", help="as load's tune: with the algorithms timed first"
     )
     alone.add_argument("--runs", type=int, default=50, metavar="N", help="timed runs (50)")
-    alone.add_argument("--backend", default="cpu", help="cpu or reference (cpu)")
+    alone.add_argument(
+        "--backend",
+        default="cpu",
+        metavar="NAME",
+        help="of the engine, see palmkit.engine.load (cpu)",
+    )
     beside = parser.add_argument_group("beside others")
     beside.add_argument(
         "--against",
