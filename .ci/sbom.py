@@ -56,7 +56,7 @@ def linked_by_zig(zig: Path, platform: str) -> list[Linked]:
     linked = [Linked(name, version, with_exception, site) for name in ("libc++", "libc++abi")]
     if not platform.startswith("macosx"):
         linked.append(Linked("libunwind", version, with_exception, site))
-    found = _found(r"Version: (\S+)", _metadata(zig))
+    found = _found(r"\nVersion: (\S+)", _metadata(zig))
     notice = (zig / "LICENSE").read_bytes()
     linked.append(Linked("zig-compiler-rt", found, "MIT", "https://ziglang.org", notice))
     if platform.startswith("win"):

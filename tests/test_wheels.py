@@ -124,6 +124,38 @@ def test_a_wheel_says_what_it_contains(
     assert contents(made(wheels, base, b"new"))["serialNumber"] != said["serialNumber"]
 
 
+@pytest.mark.parametrize(
+    ("platform", "names"),
+    [
+        ("manylinux_2_17_x86_64", ["libc++", "libc++abi", "libunwind", "zig-compiler-rt"]),
+        ("macosx_11_0_arm64", ["libc++", "libc++abi", "zig-compiler-rt"]),
+        ("win_amd64", ["libc++", "libc++abi", "libunwind", "zig-compiler-rt", "mingw-w64"]),
+    ],
+)
+def test_what_zig_links_is_read_from_its_files(
+    wheels: Any, tmp_path: Path, platform: str, names: list[str]
+) -> None:
+    zig = tmp_path / "ziglang"
+    for name, text in {
+        "LICENSE": "The MIT License",
+        "../ziglang-0.17.1.dist-info/METADATA": "Metadata-Version: 2.4\nVersion: 0.17.1\n",
+        "lib/libcxx/include/__config": "#  define _LIBCPP_VERSION 220108\n",
+        "lib/libc/include/any-windows-any/_mingw_mac.h": "#define __MINGW64_VERSION_MAJOR 15\n"
+        "#define __MINGW64_VERSION_MINOR 0\n",
+        "lib/libc/mingw/COPYING": "Zope Public License",
+    }.items():
+        path = zig.parent / Path(*Path(name).parts[1:]) if name[0] == "." else zig / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    linked = {each.name: each for each in wheels.sbom.linked_by_zig(zig, platform)}
+    assert [*linked] == names
+    assert linked["libc++"].version == "22.1.8" and not linked["libc++"].notice
+    assert linked["zig-compiler-rt"].version == "0.17.1"
+    assert linked["zig-compiler-rt"].notice == b"The MIT License"
+    if "mingw-w64" in linked:
+        assert linked["mingw-w64"].version == "15.0" and linked["mingw-w64"].notice
+
+
 def test_what_it_says_is_cyclonedx(wheels: Any, base: Path) -> None:
     pytest.importorskip("cyclonedx", reason="make .venv/.dev installs cyclonedx-python-lib")
     from cyclonedx.schema import SchemaVersion
