@@ -56,7 +56,7 @@ def add(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> int:
     """Write the library."""
     from palmkit.engine import PalmError
-    from palmkit.engine.exporters.c_library import Exported, export_c
+    from palmkit.engine.backends.cpu.c_library import Exported, export_c
 
     target = Path(options.folder)
     if target.exists():

@@ -1,6 +1,6 @@
 #pragma once
 // What of the kernels a library needs: a runtime of any model needs all of it. A library of one
-// model has a file like this of its own, which engine/exporters/c_library.py writes.
+// model has a file like this of its own, which engine/backends/cpu/c_library/ writes.
 #include <cstddef>
 
 namespace palm {

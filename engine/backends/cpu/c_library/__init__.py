@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import mkdtemp
 
+from palmkit.engine.backends.cpu.c_library.sources import Needs, copied, folder
+from palmkit.engine.backends.cpu.c_library.tables import header, model_source
+from palmkit.engine.backends.cpu.c_library.targets import TARGETS, Target
+from palmkit.engine.backends.cpu.c_library.texts import BUILD
 from palmkit.engine.errors import UnsupportedError
-from palmkit.engine.exporters.c_library.sources import Needs, copied, folder
-from palmkit.engine.exporters.c_library.tables import header, model_source
-from palmkit.engine.exporters.c_library.targets import TARGETS, Target
-from palmkit.engine.exporters.c_library.texts import BUILD
 from palmkit.engine.ir import Graph, Type
 from palmkit.engine.steps.plan import Plan, PlannedStep
 from palmkit.engine.steps.step import BRANCH

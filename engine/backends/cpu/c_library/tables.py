@@ -8,9 +8,9 @@ from typing import TypeVar
 
 import numpy as np
 
+from palmkit.engine.backends.cpu.c_library.targets import Target
+from palmkit.engine.backends.cpu.c_library.texts import HEADER, MODEL, PROGRAM
 from palmkit.engine.errors import UnsupportedError
-from palmkit.engine.exporters.c_library.targets import Target
-from palmkit.engine.exporters.c_library.texts import HEADER, MODEL, PROGRAM
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.steps.plan import Plan
 from palmkit.engine.steps.step import StepAttr

@@ -12,8 +12,8 @@ import pytest
 
 from palmkit import engine
 from palmkit.engine import _native
+from palmkit.engine.backends.cpu.c_library import TARGETS, Exported, export_c, files_of
 from palmkit.engine.backends.cpu.ready import ready_plan
-from palmkit.engine.exporters.c_library import TARGETS, Exported, export_c, files_of
 from palmkit.engine.format.plans import ReadyPlan
 from palmkit.engine.ir import Array, Graph, Node, Type
 

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from palmkit.engine.backends.cpu.c_library.targets import Target
+from palmkit.engine.backends.cpu.c_library.texts import NEEDS, WAYS
 from palmkit.engine.errors import UnsupportedError
-from palmkit.engine.exporters.c_library.targets import Target
-from palmkit.engine.exporters.c_library.texts import NEEDS, WAYS
 from palmkit.engine.steps.plan import Plan, PlannedStep
 
 # How the ways of convolving are made (native/kernels/conv/conv.h), by the attribute `algorithm`.
