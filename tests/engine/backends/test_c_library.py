@@ -234,3 +234,9 @@ def test_open_sizes_and_a_folder_that_is_there_are_refused(tmp_path: Path) -> No
     export_c([sized], tmp_path / "c", HERE[-1:])
     with pytest.raises(FileExistsError, match="not there yet"):
         export_c([sized], tmp_path / "c", HERE[-1:])
+
+
+def test_a_plan_too_large_for_its_tables_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{files_of.__module__}.tables._MOST", 8)
+    with pytest.raises(engine.UnsupportedError, match="a plan with 8 tensors"):
+        files_of([Exported("small", small_net())], HERE[-1:])

@@ -17,6 +17,8 @@ from palmkit.engine.steps.step import StepAttr
 
 _Number = TypeVar("_Number", int, float)
 _ALIGNMENT = 64
+# Tables are indexed by 16 bits, weights by 32.
+_MOST, _MOST_BYTES = 1 << 15, 1 << 32
 # TensorEntry::Place and DType of native/base/step.h.
 _PLACES = ("arena", "constant", "input", "output")
 _DTYPES = (
@@ -129,8 +131,9 @@ class _Tables:
                 )
             )
             attrs += [self._attr(name, value) for name, value in step.attrs.items()]
-        if max(len(self.numbers), len(self.operands), len(attrs), self._texts_size) >= 1 << 15:
-            raise UnsupportedError("a plan that is too large for a C library")
+        pools = self.tensors, self.numbers, self.operands, attrs, self.integers, self.doubles
+        if max(self._texts_size, *map(len, pools)) >= _MOST:
+            raise UnsupportedError(f"a plan with {_MOST:,} tensors, operands or attributes")
         return steps, attrs
 
     def _attr(self, name: str, value: StepAttr) -> str:
@@ -176,6 +179,8 @@ def _constants(constants: Sequence[Array]) -> tuple[bytes, list[int]]:
         offsets.append(len(content))
         data = np.ascontiguousarray(each).tobytes()
         content += data + bytes(-len(data) % _ALIGNMENT)
+        if len(content) >= _MOST_BYTES:
+            raise UnsupportedError("weights of 4 GB in a C library")
     return bytes(content), offsets
 
 
