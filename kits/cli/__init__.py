@@ -84,15 +84,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: Sequence[str]) -> int:
     import warnings
 
+    from palmkit.engine.errors import PalmError
+    from palmkit.kits.cli.command import UsageError, meant_by
     from palmkit.kits.cli.process import complain, reason
-
-    try:
-        from palmkit.engine.errors import PalmError
-        from palmkit.kits.cli.command import UsageError, meant_by
-    except ImportError as error:
-        # Of this processor, or of a library that is missing.
-        complain(error)
-        return 1
 
     options = parser().parse_args(_joined(arguments))
     # The limit on pixels is ours; Pillow's warning would be a second line about it.

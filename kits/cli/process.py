@@ -97,11 +97,15 @@ def ended(go: Callable[[], int], is_process: bool) -> int:
             return NO_READER
         complain(error)
         return 1
-    except BaseException:
+    except BaseException as error:
         # Some of what an interrupt goes through, such as an import, makes another error of it.
         if interrupts.came:
             return INTERRUPTED
-        raise
+        if not isinstance(error, ImportError):
+            raise
+        # Of a processor that this cannot run on, or a library that is missing.
+        complain(error)
+        return 1
     finally:
         sys.stdout = before
         interrupts.over()

@@ -16,6 +16,7 @@ from palmkit.engine.backends.cpu.c_library import TARGETS, Exported, export_c, f
 from palmkit.engine.backends.cpu.ready import ready_plan
 from palmkit.engine.format.plans import ReadyPlan
 from palmkit.engine.ir import Array, Graph, Node, Type
+from tests.engine.native.program import examples
 
 ROOT = Path(__file__).parents[3]
 PERSON_DETECT = ROOT.parent / "shared" / "foreign" / "person_detect.tflite"
@@ -160,6 +161,20 @@ def test_two_models_run_in_c_as_in_the_runtime(tmp_path: Path) -> None:
     for name, graph in models.items():
         inputs = inputs_of(graph)
         ran(library, folder, name, inputs, by_runtime(graph, inputs, TARGETS[isas[0]].simd))
+
+
+def test_the_document_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    python, _, c = examples()
+    exec(compile(python, "c.md", "exec"), {"__name__": "__main__"})
+    sized = Exported("net", engine.convert("net.palm"), {"image": (1, 3, 64, 48)})
+    folder = export_c([sized], tmp_path / "net_library", HERE[-1:])
+    library = built(folder)
+    (tmp_path / "main.c").write_text(c)
+    flags = ["-std=c11", "-Wall", "-Werror", f"-I{folder}"]
+    subprocess.run(["cc", *flags, "-c", "main.c", "-o", "main.o"], check=True)
+    subprocess.run(["c++", "main.o", str(library), "-o", "main"], check=True)
+    subprocess.run(["./main"], check=True)
 
 
 @pytest.mark.skipif(not PERSON_DETECT.exists(), reason="needs the models of ../shared/foreign")

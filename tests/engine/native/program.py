@@ -1,6 +1,7 @@
 """The C programs of this folder, compiled by the platform's C compiler against palm.h."""
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -10,6 +11,12 @@ from pathlib import Path
 ROOT = Path(__file__).parents[3]
 HEADER = ROOT / "engine" / "native"
 _FLAGS = ("-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-pthread", "-g")
+
+
+def examples() -> list[str]:
+    """Return the programs of docs/c.md: the one that makes a file, the runtime's, the library's."""
+    text = (ROOT / "docs" / "c.md").read_text()
+    return re.findall(r"^```(?:python|c)\n(.*?)^```$", text, re.M | re.S)
 
 
 def compiler() -> list[str] | None:

@@ -13,7 +13,14 @@ import pytest
 
 from palmkit.engine.format import OLDEST_PLAN_VERSION, PLAN_VERSION
 from tests.engine.native import golden
-from tests.engine.native.program import HEADER, ROOT, compiled, compiler, library, sources_of
+from tests.engine.native.program import (
+    HEADER,
+    compiled,
+    compiler,
+    examples,
+    library,
+    sources_of,
+)
 
 SANITIZER = os.environ.get("SANITIZER", "")
 
@@ -81,12 +88,10 @@ def test_the_header_stands_alone(language: str, tmp_path: Path) -> None:
 
 def test_the_document_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    blocks = dict(
-        re.findall(r"^```(python|c)\n(.*?)^```$", (ROOT / "docs/c.md").read_text(), re.M | re.S)
-    )
-    exec(compile(blocks["python"], "c.md", "exec"), {"__name__": "__main__"})
+    python, c, _ = examples()
+    exec(compile(python, "c.md", "exec"), {"__name__": "__main__"})
     source = tmp_path / "net.c"
-    source.write_text(blocks["c"])
+    source.write_text(c)
     program = compiled([source], tmp_path, SANITIZER)
     said = subprocess.run([program, "net.palm"], capture_output=True, text=True, check=True).stdout
     assert said.startswith("a small net, 2 plans\n") and "\nconv: " in said

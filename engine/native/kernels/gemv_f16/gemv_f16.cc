@@ -11,6 +11,7 @@ GemvF16Fn find_gemv_f16(uint32_t isa) {
   if ((isa & (need)) == (need)) return &name;
 #include "kernels/gemv_f16/kernels.inc"
 #undef PALM_KERNEL
+  (void)isa;
   return nullptr;
 }
 
