@@ -131,8 +131,9 @@ class _Tables:
                 )
             )
             attrs += [self._attr(name, value) for name, value in step.attrs.items()]
-        pools = self.tensors, self.numbers, self.operands, attrs, self.integers, self.doubles
-        if max(self._texts_size, *map(len, pools)) >= _MOST:
+        sizes = [len(self.tensors), len(self.numbers), len(self.operands), len(attrs)]
+        sizes += [len(self.integers), len(self.doubles), self._texts_size]
+        if max(sizes) >= _MOST:
             raise UnsupportedError(f"a plan with {_MOST:,} tensors, operands or attributes")
         return steps, attrs
 
