@@ -162,22 +162,17 @@ def _found() -> Path:
             return path
     for folder in folders:
         for other in ("libpalm.so", *_LIBRARIES.values()):
-            if (folder / other).is_file():
-                raise ImportError(_of_another_machine(folder / other))
+            if said := _of_another_machine(folder / other):
+                raise ImportError(said)
     raise ImportError(f"the native runtime is not built: no {name} in {folders[0]}")
 
 
-def _here() -> str:
-    return _machine(platform.system(), platform.machine())
-
-
-def _is_of_another_machine(path: Path) -> bool:
-    return _built_for(path) not in ("", _here())
-
-
 def _of_another_machine(path: Path) -> str:
-    advice = "install palmkit anew on this machine"
-    return f"{path}: a library for {_built_for(path)}, this is {_here()}: {advice}"
+    """Return what to say of a library that is for another machine, "" for another fault."""
+    made, here = _built_for(path), _machine(platform.system(), platform.machine())
+    if made in ("", here):
+        return ""
+    return f"{path}: a library for {made}, this is {here}: install palmkit anew on this machine"
 
 
 def _machine(system: str, processor: str) -> str:
@@ -215,10 +210,9 @@ def _opened(path: Path) -> ctypes.CDLL:
             call = getattr(library, name)
             call.restype, call.argtypes = result, arguments
     except (OSError, AttributeError) as error:
-        if _is_of_another_machine(path):
-            raise ImportError(_of_another_machine(path)) from error
         raise ImportError(
-            f"{path}: no library of this palmkit for this machine: {error}"
+            _of_another_machine(path)
+            or f"{path}: no library of this palmkit for this machine: {error}"
         ) from error
     return library
 

@@ -43,7 +43,10 @@ def test_class_and_function_show_every_option_with_its_default(name: str) -> Non
 @NEEDS_MODELS
 @pytest.mark.parametrize("name", KITS)
 def test_a_kit_reads_every_option_it_has(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With its defaults, on what shows something; that a value is checked is no reading of it."""
+    """A kit with the default options looks at pictures in which there is something to find.
+
+    That the options check their own values does not count as reading them.
+    """
     entry, read = KITS[name], set[str]()
     kind = entry.load_options()
 

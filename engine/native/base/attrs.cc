@@ -31,19 +31,6 @@ int64_t Attrs::integer(const char* name) const {
   fail(Fault::kModel, "attribute %s: expected an integer", name);
 }
 
-int64_t Attrs::integer(const char* name, int64_t missing) const {
-  return find(name) ? integer(name) : missing;
-}
-
-size_t Attrs::size(const char* name, int64_t least) const {
-  const int64_t value = integer(name);
-  if (value < least) {
-    fail(Fault::kModel, "attribute %s: expected %lld or more, got %lld", name,
-         static_cast<long long>(least), static_cast<long long>(value));
-  }
-  return static_cast<size_t>(value);
-}
-
 float Attrs::number(const char* name) const {
   if (const Attr* a = find(name)) {
     if (const double* v = std::get_if<double>(a)) return static_cast<float>(*v);
@@ -52,18 +39,10 @@ float Attrs::number(const char* name) const {
   fail(Fault::kModel, "attribute %s: expected a number", name);
 }
 
-float Attrs::number(const char* name, float missing) const {
-  return find(name) ? number(name) : missing;
-}
-
 std::string Attrs::text(const char* name) const {
   if (const Attr* a = find(name))
     if (const std::string* v = std::get_if<std::string>(a)) return *v;
   fail(Fault::kModel, "attribute %s: expected a string", name);
-}
-
-std::string Attrs::text(const char* name, const char* missing) const {
-  return find(name) ? text(name) : missing;
 }
 
 Ints Attrs::integers(const char* name) const {
@@ -73,16 +52,6 @@ Ints Attrs::integers(const char* name) const {
     if (const Floats* v = std::get_if<Floats>(a); v && v->empty()) return {};
   }
   fail(Fault::kModel, "attribute %s: expected a list of integers", name);
-}
-
-Ints Attrs::integers(const char* name, Ints missing) const {
-  if (!find(name)) return missing;
-  Ints v = integers(name);
-  if (v.size() != missing.size()) {
-    fail(Fault::kModel, "attribute %s: expected %zu integers, got %zu", name, missing.size(),
-         v.size());
-  }
-  return v;
 }
 
 Floats Attrs::numbers(const char* name, Floats missing) const {

@@ -98,7 +98,7 @@ def test_values_stay_on_the_device_between_its_parts() -> None:
 
 
 def lower_transpose(lowering: Lowering, node: Node) -> None:
-    """As other memory order: a copy follows where somebody wants another one."""
+    """Renames the axes of a view; where a step wants them in memory order, a copy follows."""
     x, y = node.inputs[0], node.outputs[0]
     order = plain(len(lowering.dims(x)))
     perm = node.attrs["perm"]

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 
 from palmkit.engine.backends.cpu.c_library.sources import Needs, copied, folder
 from palmkit.engine.backends.cpu.c_library.tables import header, model_source
@@ -20,6 +20,7 @@ from palmkit.engine.backends.cpu.c_library.targets import TARGETS, Target
 from palmkit.engine.backends.cpu.c_library.texts import BUILD
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Graph, Type
+from palmkit.engine.replacing import move
 from palmkit.engine.steps.plan import Plan, PlannedStep
 from palmkit.engine.steps.step import BRANCH
 
@@ -62,18 +63,12 @@ def export_c(
         raise FileExistsError(f"{target}: expected a folder that is not there yet")
     target.parent.mkdir(parents=True, exist_ok=True)
     # Beside it, so that it appears at once and whole.
-    made = Path(mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-    try:
+    with TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as beside:
+        made = Path(beside, target.name)
         for each, text in files.items():
             (made / each).parent.mkdir(parents=True, exist_ok=True)
             (made / each).write_text(text, "utf-8", newline="\n")
-        made.chmod(0o755)
-        made.rename(target)
-    except BaseException:
-        import shutil
-
-        shutil.rmtree(made, ignore_errors=True)
-        raise
+        move(made, target)
     return target
 
 

@@ -23,10 +23,11 @@ _FILES = {way: re.sub(r"make_(\w+)\(.*", r"\1.cc", maker) for way, maker in _MAK
 # Activations that are only clamps, or slopes.
 _PLAIN = ("", "clip", "prelu", "leaky_relu")
 _LEFT_OUT = re.compile(r"(test|bench|cost|ways)\.cc")
-_BASE = ("base/cpu.cc", "base/half.cc", "base/step.cc", "base/attrs.cc", "small/program.cc")
+_BASE = (
+    *("base/cpu.cc", "base/half.cc", "base/step.cc", "base/attrs.cc", "base/attr_defaults.cc"),
+    "small/program.cc",
+)
 _INCLUDED = re.compile(r'#include "(?P<path>[\w/]+\.(?:h|inc))"')
-# A line of a list of instruction sets, or of the kernels for them.
-_SET_OF_LINE = re.compile(r"PALM_(?:\w+_)?(?:ISA\(|KERNEL\(\w+, \w+?_)(?P<set>SETS)[,)]")
 
 
 class Needs:
@@ -87,6 +88,7 @@ def copied(native: Path, needs: Needs, targets: Sequence[Target]) -> dict[str, s
     left_out = {f"kernels/conv/{_FILES[way]}" for way in _FILES}
     left_out -= {f"kernels/conv/{_FILES[way]}" for way in needs.ways}
     sets = {each for target in targets for each in target.sets}
+    of_others = _lines_of_others(native, sets)
     files: dict[str, str] = {}
     left = [*_BASE, *(f"kernels/{kernel}/" for kernel in needs.kernels)]
     left += [
@@ -109,7 +111,7 @@ def copied(native: Path, needs: Needs, targets: Sequence[Target]) -> dict[str, s
             continue
         text = source.read_text("utf-8")
         if path.endswith(".inc"):
-            text = _of_sets(text, sets, native)
+            text = "".join(line for line in text.splitlines(True) if not of_others.match(line))
         files[f"palm/{path}"] = text
         for included in _INCLUDED.finditer(text):
             left += _with_sources(included["path"])
@@ -138,13 +140,10 @@ def _with_sources(header: str) -> Iterable[str]:
         yield header.rpartition("/")[0] + "/" if header.count("/") > 1 else f"{header[:-1]}cc"
 
 
-def _of_sets(text: str, sets: set[str], native: Path) -> str:
-    """The list without instruction sets that the library has not."""
+def _lines_of_others(native: Path, sets: set[str]) -> re.Pattern[str]:
+    """What matches the lines of lists that are of instruction sets which the library has not."""
     known: set[str] = set()
     for each in native.glob("base/*isas.inc"):
         known.update(re.findall(r"_ISA\((\w+),", each.read_text("utf-8")))
-    other = sorted(known - sets, key=len, reverse=True)
-    if not other:
-        return text
-    of_others = re.compile(_SET_OF_LINE.pattern.replace("SETS", "|".join(other)))
-    return "".join(line for line in text.splitlines(True) if not of_others.match(line))
+    others = "|".join(sorted(known - sets))
+    return re.compile(rf"PALM_(?:\w+_)?(?:ISA\(|KERNEL\(\w+, \w+?_)(?:{others})[,)]")

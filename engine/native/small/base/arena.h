@@ -4,16 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/bytes.h"
+
 namespace palm {
-
-constexpr size_t kAlignment = 64;
-
-inline size_t round_up(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
-struct Bytes {
-  const char* data = nullptr;
-  size_t size = 0;
-};
 
 // Uninitialised memory that begins on a cache line.
 class Arena {

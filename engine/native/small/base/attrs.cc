@@ -16,25 +16,11 @@ int64_t Attrs::integer(const char* name) const {
   return values_.integers[a->first];
 }
 
-int64_t Attrs::integer(const char* name, int64_t missing) const {
-  return find(name) ? integer(name) : missing;
-}
-
-size_t Attrs::size(const char* name, int64_t least) const {
-  const int64_t value = integer(name);
-  if (value < least) fail(name);
-  return static_cast<size_t>(value);
-}
-
 float Attrs::number(const char* name) const {
   const AttrEntry* const a = find(name);
   if (a && a->kind == AttrEntry::kNumber)
     return static_cast<float>(values_.numbers[a->first]);
   return static_cast<float>(integer(name));
-}
-
-float Attrs::number(const char* name, float missing) const {
-  return find(name) ? number(name) : missing;
 }
 
 std::string Attrs::text(const char* name) const {
@@ -43,20 +29,12 @@ std::string Attrs::text(const char* name) const {
   return values_.texts + a->first;
 }
 
-std::string Attrs::text(const char* name, const char* missing) const {
-  return find(name) ? text(name) : missing;
-}
-
 Ints Attrs::integers(const char* name) const {
   const AttrEntry* const a = find(name);
   if (a && !a->count) return {};
   if (!a || (a->kind != AttrEntry::kIntegers && a->kind != AttrEntry::kInteger)) fail(name);
   const int64_t* const values = values_.integers + a->first;
   return Ints(values, values + a->count);
-}
-
-Ints Attrs::integers(const char* name, Ints missing) const {
-  return find(name) ? integers(name) : missing;
 }
 
 Floats Attrs::numbers(const char* name, Floats missing) const {

@@ -2,14 +2,9 @@
 // In place of base/threads.h where one thread does it all.
 #include <cstddef>
 
+#include "base/grain.h"
+
 namespace palm {
-
-struct Grain {
-  size_t unit, least, work = 1;
-};
-
-constexpr size_t kWorkOfTouching = 8;
-inline Grain grain_of(size_t, size_t unit = 1) { return {unit, 1}; }
 
 class Pool {
  public:
