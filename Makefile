@@ -21,7 +21,7 @@ SANITIZED := build/sanitize$(if $(filter thread,$(SANITIZER)),-thread)
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo demo-app screenshots soak-app test test-app lint docs bench fuzz fuzz-converters fuzz-plans soak crash-sweep fleet load sanitize fuzz-c c-library arm64 wheel wheels check-wheel clean
+.PHONY: help demo demo-app screenshots soak-app test test-app lint docs bench fuzz fuzz-converters fuzz-plans soak crash-sweep fleet load sanitize fuzz-c c-library c-kits arm64 wheel wheels check-wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -92,11 +92,11 @@ fuzz-c: .venv/.dev ## damaged files through palm.h, in C under ASan and UBSan fo
 	.venv/bin/cmake --build build/sanitize --target palm
 	$(VENV) -m tests.engine.native.fuzz --sanitizer address,undefined --seconds $(FUZZ_S) $(ARGS)
 
-sanitize: .venv/.dev ## the tests of the kernels and of palm.h under the sanitizers; SANITIZER=thread for races
+sanitize: .venv/.dev ## the tests of the kernels, palm.h and palm_kits.h under sanitizers; SANITIZER=thread for races
 	$(CONFIGURE) -B $(SANITIZED) -DPALM_SANITIZE=$(SANITIZER)
 	.venv/bin/cmake --build $(SANITIZED)
 	@for test in $(SANITIZED)/test/*; do echo "$$test" && "$$test" || exit 1; done
-	SANITIZER=$(SANITIZER) $(VENV) -m pytest tests/engine/native
+	SANITIZER=$(SANITIZER) $(VENV) -m pytest tests/engine/native tests/kits/native
 
 c-library: .venv/bin/python ## the runtime for C programs, into build/c: include/palm.h and lib/libpalm.so
 	$(PIP) install -q cmake ninja
@@ -104,6 +104,13 @@ c-library: .venv/bin/python ## the runtime for C programs, into build/c: include
 		-DCMAKE_MAKE_PROGRAM="$(CURDIR)/.venv/bin/ninja" -DCMAKE_INSTALL_LIBDIR=lib
 	.venv/bin/cmake --build build/c/build
 	.venv/bin/cmake --install build/c/build --prefix build/c --strip
+	@ls -sh build/c/lib
+
+c-kits: c-library ## kits for C programs, into build/c: include/palm_kits.h and lib/libpalm_kits.so
+	.venv/bin/cmake -S kits/native -B build/c/kits -G Ninja \
+		-DCMAKE_MAKE_PROGRAM="$(CURDIR)/.venv/bin/ninja" -DCMAKE_INSTALL_LIBDIR=lib
+	.venv/bin/cmake --build build/c/kits
+	.venv/bin/cmake --install build/c/kits --prefix build/c --strip
 	@ls -sh build/c/lib
 
 arm64: .venv/.dev ## the kernels' tests on arm64: Debian's g++-aarch64-linux-gnu and qemu-user-static

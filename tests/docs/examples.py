@@ -39,6 +39,7 @@ NOT_PARSED = {
     "cmake": "tests/engine/native builds the C library",
     "curl": "needs a connection",
     "export": "an assignment of the shell",
+    "./faces": "tests/kits/native compiles and runs this program",
     "./net": "tests/engine/native compiles and runs this program",
 }
 

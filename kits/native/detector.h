@@ -1,0 +1,41 @@
+#pragma once
+// A detection network on pictures, whole or in parts, as palmkit.kits.detector.
+#include "detection.h"
+#include "network.h"
+#include "steady.h"
+#include "warp.h"
+
+namespace palm_kits {
+
+// A picture fitted in another size, at its top left corner.
+struct Fitted {
+  Picture canvas;
+  palm_kits_placement placement;
+};
+// part: pixels of the picture.
+Fitted letterbox(View image, const Box& part, int width, int height, double max_scale);
+void to_picture(const palm_kits_placement& placement, float* points, size_t count);
+
+class Detector {
+ public:
+  Detector(const palm_kits_network* network, size_t keypoints, double max_enlarged);
+
+  // One row a thing, best first. size: the longest side of the input. tile: 0 or the side of
+  // squares.
+  Candidates search(View image, const Box& area, int size, float min_score, int tile) const;
+  // All candidates in a part, which may exceed the picture.
+  Candidates infer(View image, const Part& part, palm_kits_size input, float min_score,
+                   double max_scale) const;
+  // Of candidates those that no side of the part cuts which is none of the area.
+  static Candidates uncut(const Candidates& found, const Part& part, const Part& area);
+  // The size to run at for one that is wanted: itself, or of those that the network has the one
+  // that shows most.
+  palm_kits_size runnable(palm_kits_size wanted, int width, int height, double scale) const;
+
+ private:
+  Network network_;
+  size_t keypoints_;
+  double max_enlarged_;
+};
+
+}  // namespace palm_kits

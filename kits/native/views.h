@@ -1,0 +1,35 @@
+#pragma once
+// The parts of a picture that networks of masks see, as palmkit.kits.portrait.views.
+#include <deque>
+#include <optional>
+
+#include "image.h"
+#include "steady.h"
+
+namespace palm_kits {
+
+// A picture, its half, the half of that ..., each made on first use.
+class Halves {
+ public:
+  explicit Halves(View image) : image_(image) {}
+  int width() const { return image_.width; }
+  int height() const { return image_.height; }
+  // A part as a square.
+  Picture part(Box box, int side);
+  // All of it as a square, quickly.
+  Picture glance(int side);
+
+ private:
+  View at(size_t level);
+  View image_;
+  std::deque<Picture> smaller_;
+};
+
+// Where people are, with a margin, in pixels of the picture; nothing where nobody is.
+std::optional<Box> box_of_people(MaskView coarse, int width, int height);
+// The same within what was seen, if that is little of it.
+std::optional<Box> closer(MaskView coarse, const Box& seen);
+// What the network of hair sees of a face: x, y, width, height. box: likewise.
+Part square_round(const Part& box, int width, int height);
+
+}  // namespace palm_kits

@@ -1,0 +1,68 @@
+#include "warp.h"
+
+#include <algorithm>
+#include <type_traits>
+
+namespace palm_kits {
+namespace {
+
+// Far beyond any picture; what is further, or no number, is taken to its edge.
+constexpr float kFar = 1e6f;
+
+float near_by(float x) { return x > -kFar ? std::min(x, kFar) : -kFar; }
+
+template <class T, int C>
+void take(Rows<const T, C> x, float at_x, float at_y, T* to) {
+  at_x = near_by(at_x), at_y = near_by(at_y);
+  const int left = floored(at_x), top = floored(at_y);
+  const float right = at_x - static_cast<float>(left), below = at_y - static_cast<float>(top);
+  const int columns[2] = {C * clamped(left, 0, x.width - 1), C * clamped(left + 1, 0, x.width - 1)};
+  const T* const upper = x.row(clamped(top, 0, x.height - 1));
+  const T* const lower = x.row(clamped(top + 1, 0, x.height - 1));
+  for (int c = 0; c < C; ++c) {
+    const auto a = static_cast<float>(upper[columns[0] + c]);
+    const auto b = static_cast<float>(upper[columns[1] + c]);
+    const auto d = static_cast<float>(lower[columns[0] + c]);
+    const auto e = static_cast<float>(lower[columns[1] + c]);
+    const float over = right * (b - a) + a, under = right * (e - d) + d;
+    const float value = below * (under - over) + over;
+    if constexpr (std::is_same_v<T, uint8_t>)
+      to[c] = static_cast<uint8_t>(clamped(nearest(value), 0, 255));
+    else to[c] = value;
+  }
+}
+
+}  // namespace
+
+Matrix inverse(const Matrix& m) {
+  const double scale = 1 / (m.a * m.e - m.b * m.d);
+  const double a = m.e * scale, b = -m.b * scale, d = -m.d * scale, e = m.a * scale;
+  return {a, b, -a * m.c - b * m.f, d, e, -d * m.c - e * m.f};
+}
+
+void warp(View x, const Matrix& back, Rows<uint8_t, 3> y) {
+  // As OpenCV has it: factors in float, products of them exact.
+  const double across = static_cast<float>(back.a), down = static_cast<float>(back.d);
+  for (int row = 0; row < y.height; ++row) {
+    const auto start_x = static_cast<float>(row * back.b + back.c);
+    const auto start_y = static_cast<float>(row * back.e + back.f);
+    for (int column = 0; column < y.width; ++column) {
+      const auto at_x = static_cast<float>(across * column + start_x);
+      const auto at_y = static_cast<float>(down * column + start_y);
+      take<uint8_t, 3>(x, at_x, at_y, y.row(row) + 3 * column);
+    }
+  }
+}
+
+template <class T, int C>
+void remap(Rows<const T, C> x, const Grid& grid, Rows<T, C> y) {
+  for (int row = 0; row < y.height; ++row)
+    for (int column = 0; column < y.width; ++column)
+      take<T, C>(x, grid.x[static_cast<size_t>(column)], grid.y[static_cast<size_t>(row)],
+                 y.row(row) + C * column);
+}
+
+template void remap(Rows<const uint8_t, 3>, const Grid&, Rows<uint8_t, 3>);
+template void remap(Rows<const float, 1>, const Grid&, Rows<float, 1>);
+
+}  // namespace palm_kits

@@ -1,0 +1,400 @@
+"""Whole kits in C find what those of Python find, with the networks that Python runs for both.
+
+A pixel of a crop may differ by 1 of 255, and a network tells of it: OFF is what that comes to, in
+pixels, and OFF_SCORE in scores. In a video it may decide whether a crop is kept for the next frame,
+or something is inferred once more: then points differ by OFF_VIDEO for a few frames.
+"""
+
+import contextlib
+import ctypes
+from collections.abc import Callable, Generator, Mapping, Sequence
+from ctypes import byref
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from palmkit import engine, kits
+from palmkit.kits.camera_motion import Similarity
+from palmkit.kits.image import Image, resize
+from palmkit.kits.kit import shipped_model
+from palmkit.kits.results import GESTURES
+from palmkit.kits.tracks import Tracker
+from tests.kits import drawn_hands
+from tests.kits.conftest import faces_that_cross
+from tests.kits.native import library
+from tests.kits.native.library import KitsError, Library
+
+OFF, OFF_VIDEO, OFF_SCORE = 0.05, 2.0, 1e-3
+# Faces, and masks, depend on resized pixels alone, which are the same.
+OFF_FACE, OFF_MASK = 1e-3, 1e-5
+Part = tuple[float, float, float, float]
+Given = Mapping[str, NDArray[Any]]
+
+
+@pytest.fixture(scope="module")
+def networks() -> Callable[[str], library.Network]:
+    """Return shipped models as networks that C calls; Python's kits share them."""
+    models: dict[str, engine.Model] = {}
+
+    def network(name: str) -> library.Network:
+        model = models.setdefault(name, engine.load(shipped_model(name)))
+        shape = model.inputs["image"].shape[1:3]
+        sizes = [(int(shape[1]), int(shape[0]))] if isinstance(shape[0], int) else []
+        return library.network(model.run, sizes)
+
+    return network
+
+
+Networks = Callable[[str], library.Network]
+
+
+def options(name: str, **given: Any) -> library.Options:
+    """Return the header's defaults of a kit, with what is given."""
+    size = ctypes.sizeof(library.Options)
+    known = {
+        "faces": (0.65, 0.5, 320, 10),
+        "meshes": (0.65, 0.5, 320, 20),
+        "hands": (0.35, 0.9, 224, 20),
+        "masks": (0.65, 0.5, 320, 10),
+    }
+    score, presence, longest, every = known[name]
+    made = library.Options(size, 0, 0, score, presence, 0, longest, 0, every, 1, 1, 1, 100)
+    for field, value in given.items():
+        setattr(made, field, value)
+    return made
+
+
+class Kit:
+    """A kit of C; calling it gives what it found in a picture."""
+
+    def __init__(self, c: Library, name: str, kind: Any, *given: Any) -> None:
+        self._given, self._kind = given, kind
+        self._kit = c.made(name, *(byref(each) for each in given))
+
+    def __call__(
+        self,
+        picture: Image,
+        part: Sequence[float] | None = None,
+        timestamp_ms: float | None = None,
+        motion: Similarity | None = None,
+    ) -> list[Any]:
+        given, kept = library.image(picture)
+        where = None if part is None else byref(library.Part(*part))
+        found, all = library.List(0, 32), (self._kind * 32)()
+        self._kit("run", byref(given), where, frame_of(timestamp_ms, motion), all, byref(found))
+        assert kept.size
+        return list(all[: found.count])
+
+
+def frame_of(timestamp_ms: float | None, motion: Similarity | None) -> Any:
+    if timestamp_ms is None:
+        return None
+    frame = library.Frame(timestamp_ms, None)
+    if motion is not None:
+        told = (motion.turn.real, motion.turn.imag, motion.shift.real, motion.shift.imag)
+        frame.motion = ctypes.pointer(library.Motion(*told))
+    return byref(frame)
+
+
+@contextlib.contextmanager
+def camera(monkeypatch: pytest.MonkeyPatch, stands: bool) -> Generator[list[Similarity]]:
+    """Let Python's cameras stand still, or tell how they moved before the last frame."""
+    told: list[Similarity] = []
+    real = Tracker.look
+
+    def look(tracker: Tracker, image: Image) -> Similarity:
+        motion = Similarity()
+        if stands:
+            tracker.look_from(motion, image.shape[1], image.shape[0])
+        else:
+            motion = real(tracker, image)
+        told.append(motion)
+        return motion
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Tracker, "look", look)
+        yield told
+
+
+def near(found: Any, expected: Any, off: float = OFF) -> None:
+    np.testing.assert_allclose(np.asarray(found), np.asarray(expected), rtol=0, atol=off)
+
+
+def check_faces(found: list[library.Face], expected: kits.Faces, off: float = OFF_FACE) -> None:
+    assert len(found) == len(expected)
+    for face, wanted in zip(found, expected, strict=True):
+        near(face.box, wanted.box, off)
+        near(face.keypoints, wanted.keypoints, off)
+        near(face.score, wanted.score, OFF_SCORE)
+        assert face.id == (-1 if wanted.id is None else wanted.id)
+
+
+def check_meshes(found: list[library.Mesh], expected: kits.Faces, off: float = OFF) -> None:
+    check_faces([each.face for each in found], expected, off)
+    for mesh, wanted in zip(found, expected, strict=True):
+        near(mesh.points, wanted.mesh, off)
+        near(mesh.visibility, wanted.visibility, 0.01 if off == OFF else 1.0)
+
+
+def check_hands(found: list[library.Hand], expected: kits.Hands, off: float = OFF) -> None:
+    assert len(found) == len(expected)
+    for hand, wanted in zip(found, expected, strict=True):
+        near(hand.box, wanted.box, off)
+        near(hand.landmarks, wanted.landmarks, off)
+        near(hand.score, wanted.score, OFF_SCORE)
+        near(hand.gesture_score, wanted.gesture_score, 0.01)
+        assert GESTURES[hand.gesture] == wanted.gesture
+        assert ("right" if hand.right > 0.5 else "left") == wanted.handedness
+        assert hand.id == (-1 if wanted.id is None else wanted.id)
+
+
+@pytest.fixture(scope="module")
+def group(astronaut: Image, admiral: Image) -> Image:
+    """Return two faces of different sizes side by side, 480 x 640."""
+    picture = np.full((480, 640, 3), 90, np.uint8)
+    picture[60:380, 10:330] = resize(astronaut, 320, 320)
+    picture[100:340, 400:603] = resize(admiral, 240, 203)
+    return picture
+
+
+def hands_picture(shift: float = 0) -> Image:
+    return drawn_hands.scene([(180 + shift, 250, "open_palm", "right"), (460, 260, "one", "left")])
+
+
+def test_the_defaults_are_those_of_python(c: Library) -> None:
+    from palmkit.kits.face.options import FaceMeshOptions, FaceOptions
+    from palmkit.kits.hands.options import GestureOptions
+
+    assert options("faces").detect_every == FaceOptions().detect_every
+    assert options("meshes").detect_every == FaceMeshOptions().detect_every
+    hands = GestureOptions()
+    own = options("hands")
+    assert (own.detect_every, own.detector_size) == (hands.detect_every, hands.size)
+    assert own.hold_ms == hands.hold_ms
+    for name, model in (("faces", "face_detector"), ("hands", "hand_detector")):
+        metadata = engine.load(shipped_model(model)).metadata
+        assert options(name).min_score == float(metadata["threshold"])
+    for name, model in (("meshes", "face_mesh"), ("hands", "hand_landmarks")):
+        metadata = engine.load(shipped_model(model)).metadata
+        assert options(name).min_presence == float(metadata["threshold"])
+    named = [c.c.palm_kits_gesture_name(i) for i in range(len(GESTURES))]
+    assert [each.decode() for each in named] == list(GESTURES)
+    assert c.c.palm_kits_gesture_name(len(GESTURES)) is None
+    assert c.c.palm_kits_gesture_name(-1) is None
+
+
+@pytest.mark.parametrize(
+    ("ours", "pythons", "part"),
+    [
+        ({}, {}, None),
+        ({"max_count": 1}, {"max_faces": 1}, None),
+        ({"min_face": 0.15}, {"min_face": 0.15}, None),
+        ({"min_score": 0.2, "detector_size": 160}, {"min_score": 0.2, "size": 160}, None),
+        ({"tile": 200}, {"tile": 200}, None),
+        ({}, {}, (380.0, 50.0, 250.0, 300.0)),
+    ],
+)
+def test_faces_of_pictures(
+    c: Library,
+    networks: Networks,
+    group: Image,
+    ours: dict[str, Any],
+    pythons: dict[str, Any],
+    part: Part | None,
+) -> None:
+    kit = Kit(c, "faces", library.Face, networks("face_detector"), options("faces", **ours))
+    given: Any = {"size": 320, **pythons}
+    with kits.FaceDetector(**given) as detector:
+        expected = detector.detect(group, roi=part)
+    assert len(expected) > 0
+    check_faces(kit(group, part), expected)
+
+
+@pytest.mark.parametrize("stands", [True, False])
+def test_faces_of_a_video(
+    c: Library, networks: Networks, monkeypatch: pytest.MonkeyPatch, stands: bool
+) -> None:
+    made = options("faces", is_video=1)
+    kit = Kit(c, "faces", library.Face, networks("face_detector"), made)
+    ids = set[int]()
+    with (
+        camera(monkeypatch, stands) as told,
+        kits.FaceDetector("video", size=320) as detector,
+    ):
+        for index, picture in enumerate(faces_that_cross(12)):
+            expected = detector.detect(picture, 40.0 * index)
+            check_faces(kit(picture, None, 40.0 * index, told[-1]), expected)
+            assert expected.ids is not None
+            ids.update(expected.ids.tolist())
+    assert len(ids) == 2
+
+
+def test_meshes_of_pictures(c: Library, networks: Networks, group: Image) -> None:
+    for twice in (True, False):
+        made = options("meshes", second_pass=int(twice))
+        given = networks("face_detector"), networks("face_mesh"), made
+        kit = Kit(c, "meshes", library.Mesh, *given)
+        with kits.FaceMesh(size=320, second_pass=twice) as mesh:
+            expected = mesh.detect(group)
+        assert len(expected) == 2
+        check_meshes(kit(group), expected)
+
+
+@pytest.mark.parametrize("most", [0, 1])
+def test_meshes_of_a_video(
+    c: Library, networks: Networks, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    made = options("meshes", is_video=1, max_count=most)
+    given = networks("face_detector"), networks("face_mesh"), made
+    kit = Kit(c, "meshes", library.Mesh, *given)
+    with (
+        camera(monkeypatch, True),
+        kits.FaceMesh("video", size=320, max_faces=most or None) as mesh,
+    ):
+        off: list[float] = []
+        for index, picture in enumerate(faces_that_cross(14)):
+            expected = mesh.detect(picture, 40.0 * index)
+            found = kit(picture, None, 40.0 * index)
+            check_meshes(found, expected, OFF_VIDEO)
+            for one, wanted in zip(found, expected, strict=True):
+                assert wanted.mesh is not None
+                off.append(float(np.abs(np.asarray(one.points) - wanted.mesh).max()))
+    assert np.median(off) < OFF
+
+
+def test_hands_of_pictures(c: Library, networks: Networks) -> None:
+    given = networks("hand_detector"), networks("hand_landmarks"), options("hands")
+    kit = Kit(c, "hands", library.Hand, *given)
+    with kits.GestureRecognizer() as recognizer:
+        expected = recognizer.recognize(hands_picture())
+    assert len(expected) == 2
+    check_hands(kit(hands_picture()), expected)
+
+
+def test_hands_of_a_video(c: Library, networks: Networks, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = networks("hand_detector"), networks("hand_landmarks"), options("hands", is_video=1)
+    kit = Kit(c, "hands", library.Hand, *given)
+    with camera(monkeypatch, True), kits.GestureRecognizer("video") as recognizer:
+        for index in range(12):
+            picture = hands_picture(6.0 * index)
+            expected = recognizer.recognize(picture, 33.0 * index)
+            check_hands(kit(picture, None, 33.0 * index), expected, 0.1)
+            assert len(expected) == 2
+
+
+class MaskKit:
+    """A kit of masks of C."""
+
+    def __init__(self, c: Library, name: str, *given: Any) -> None:
+        self._given = given
+        self._kit = c.made(name, *(None if each is None else byref(each) for each in given))
+
+    def __call__(
+        self,
+        picture: Image,
+        part: Sequence[float] | None,
+        timestamp_ms: float | None,
+        *faces: Any,
+    ) -> NDArray[np.float32]:
+        given, kept = library.image(picture)
+        mask = np.full(picture.shape[:2], 7, np.float32)
+        where = None if part is None else byref(library.Part(*part))
+        to = library.Mask(mask.ctypes.data, 0, picture.shape[1], picture.shape[0])
+        frame = frame_of(timestamp_ms, None)
+        self._kit("run", byref(given), where, frame, *faces, byref(to))
+        assert kept.size
+        return mask
+
+
+@pytest.mark.parametrize("part", [None, (30.0, 41.0, 401.0, 390.0)])
+@pytest.mark.parametrize("looks", [True, False])
+@pytest.mark.parametrize("refined", [1, 0])
+def test_portraits(
+    c: Library,
+    networks: Networks,
+    group: Image,
+    part: Part | None,
+    looks: bool,
+    refined: int,
+) -> None:
+    finder = networks("person_finder") if looks else None
+    made = options("masks", is_refined=refined)
+    kit = MaskKit(c, "portrait", networks("portrait"), finder, made)
+    with kits.PortraitSegmenter(second_pass=looks, refine=bool(refined)) as segmenter:
+        expected = segmenter.segment(group, roi=part).mask
+    assert expected.max() > 0.9
+    near(kit(group, part, None), expected, OFF_MASK)
+
+
+def test_portraits_of_a_video(c: Library, networks: Networks) -> None:
+    kit = MaskKit(c, "portrait", networks("portrait"), None, options("masks", is_video=1))
+    with kits.PortraitSegmenter("video") as segmenter:
+        for index, picture in enumerate(islice(faces_that_cross(20), 12)):
+            expected = segmenter.segment(picture, 40.0 * index).mask
+            near(kit(picture, None, 40.0 * index), expected, OFF_MASK)
+
+
+def faces_of(faces: kits.Faces) -> Any:
+    made = (library.Face * len(faces))()
+    for own, face in zip(made, faces, strict=True):
+        own.box[:] = face.box.tolist()
+        own.id = -1 if face.id is None else face.id
+    return made
+
+
+@pytest.mark.parametrize("part", [None, (350.0, 40.0, 290.0, 400.0)])
+def test_hair(c: Library, networks: Networks, group: Image, part: Part | None) -> None:
+    kit = MaskKit(c, "hair", networks("hair"), options("masks"))
+    faces = kits.detect_faces(group, max_faces=5, roi=part)
+    with kits.HairSegmenter(max_faces=5) as segmenter:
+        expected = segmenter.segment(group, roi=part).mask
+    assert expected.max() > 0.9
+    near(kit(group, part, None, faces_of(faces), len(faces)), expected, OFF_MASK)
+
+
+def test_hair_of_a_video(c: Library, networks: Networks) -> None:
+    kit = MaskKit(c, "hair", networks("hair"), options("masks", is_video=1))
+    with kits.HairSegmenter("video") as segmenter, kits.FaceDetector("video") as detector:
+        for index, picture in enumerate(islice(faces_that_cross(16), 10)):
+            faces = detector.detect(picture, 40.0 * index)
+            expected = segmenter.segment(picture, 40.0 * index).mask
+            near(kit(picture, None, 40.0 * index, faces_of(faces), len(faces)), expected, OFF_MASK)
+
+
+def test_a_network_that_fails(c: Library, group: Image) -> None:
+    def fail(_: Given) -> Given:
+        raise RuntimeError
+
+    kit = Kit(c, "faces", library.Face, library.network(fail), options("faces"))
+    with pytest.raises(KitsError, match="detector: its function returned 9") as caught:
+        kit(group)
+    assert caught.value.status == library.ERROR_NETWORK
+
+
+def test_too_little_room(c: Library, networks: Networks, group: Image) -> None:
+    given = networks("face_detector"), options("faces")
+    kit = c.made("faces", *(byref(each) for each in given))
+    picture, kept = library.image(group)
+    found, face = library.List(0, 1), library.Face()
+    with pytest.raises(KitsError, match="faces: there are 2, and room for 1"):
+        kit("run", byref(picture), None, None, byref(face), byref(found))
+    assert found.count == 2 and not face.score and kept.size
+
+
+def test_detectors_that_run_at_few_sizes(c: Library, networks: Networks, group: Image) -> None:
+    """Of its sizes the one that shows most is taken, and no other is ever asked for."""
+    model, asked = engine.load(shipped_model("face_detector")), set[tuple[int, ...]]()
+
+    def run(inputs: Given) -> Given:
+        asked.add(inputs["image"].shape[1:3])
+        return model.run(inputs)
+
+    network = library.network(run, [(160, 160), (320, 320), (640, 640)])
+    kit = Kit(c, "faces", library.Face, network, options("faces"))
+    with kits.FaceDetector(size=320) as detector:
+        expected = detector.detect(group)
+    check_faces(kit(group), expected, 2.0)
+    assert asked == {(320, 320)}
