@@ -26,6 +26,7 @@ COMMANDS = (
     "batch",
     "convert",
     "export",
+    "build_runtime",
     "compress",
     "info",
     "check",
@@ -55,6 +56,7 @@ examples:
   palmkit rerank page.json --json          a page of items, by what the user did
   palmkit convert net.onnx -o net.palm     a model of another kind
   palmkit export net.palm --c library --isa neon
+  palmkit build-runtime --models net.palm -o runtime --isa neon
   palmkit compress net.onnx -o small.palm --data photos/ --max-loss 1%
   palmkit check my.palm --source my.onnx   does it give the same numbers
   palmkit info net.palm                    what is in a model

@@ -39,18 +39,23 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("models", nargs="+", metavar="MODEL", help=model_files.FILES)
     parser.add_argument("--c", dest="folder", metavar="DIR", required=True, help="folder to make")
-    parser.add_argument(
-        "--isa",
-        required=True,
-        metavar="SET[,SET]",
-        help="instruction sets of one processor: neon, neon_dotprod; avx2, avx512; scalar",
-    )
+    add_isas(parser)
     parser.add_argument(
         "--name", help="of the library, and of the functions of a model alone (the file's)"
     )
     model_files.add_shapes(parser)
     parser.add_argument("-q", "--quiet", action="store_true", help="print errors only")
     model_files.add_source_options(parser)
+
+
+def add_isas(parser: argparse.ArgumentParser) -> None:
+    """Add --isa, for what is written as sources."""
+    parser.add_argument(
+        "--isa",
+        required=True,
+        metavar="SET[,SET]",
+        help="instruction sets of one processor: neon, neon_dotprod; avx2, avx512; scalar",
+    )
 
 
 def run(options: argparse.Namespace) -> int:

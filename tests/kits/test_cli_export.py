@@ -61,3 +61,25 @@ def test_sizes_can_be_given(run: Any, tmp_path: Path) -> None:
     result = run("export", model, "--c", tmp_path / "c", *given)
     assert (result.code, result.err) == (0, "")
     assert "3 x 4" in (tmp_path / "c" / "net.h").read_text()
+
+
+def test_a_runtime_is_written_once(run: Any, tmp_path: Path) -> None:
+    models = [saved(tmp_path / f"{name}.palm", 3) for name in ("a", "b")]
+    command = ["build-runtime", "--models", *models, "-o", tmp_path / "runtime", "--isa", "neon"]
+    result = run(*command)
+    assert (result.code, result.err) == (0, "") and "cmake -S" in result.out
+    assert (tmp_path / "runtime" / "palm.h").is_file()
+    again = run(*command)
+    assert again.code == 2 and "not there yet" in again.err
+
+
+def test_what_does_not_go_into_a_runtime_is_one_line(run: Any, tmp_path: Path) -> None:
+    command = ["build-runtime", "-o", tmp_path / "c", "--isa"]
+    for given, code, message in (
+        (("mmx", "--models", saved(tmp_path / "a.palm", 3)), 2, "got mmx"),
+        (("neon", "--models", saved(tmp_path / "n.palm", "n")), 1, "has no plans"),
+        (("neon", "--models", tmp_path / "none.palm"), 1, "none.palm"),
+    ):
+        result = run(*command, *given)
+        assert result.code == code and message in result.err and result.err.count("\n") == 1
+        assert not (tmp_path / "c").exists()

@@ -107,27 +107,25 @@ uint32_t find_isa() { return kScalar; }
 
 #endif
 
+// What this library has kernels for: what is beyond it is of no use, and would be counted on.
+constexpr uint32_t kBuilt = kScalar
+#define PALM_SET(set, need) | (need)
+#include "base/every_set.inc"
+#undef PALM_SET
+    ;
+
 }  // namespace
 
 uint32_t host_isa() {
-  static const uint32_t isa = find_isa();
+  static const uint32_t isa = find_isa() & kBuilt;
   return isa;
 }
 
 bool isa_by_name(const char* name, uint32_t* isa) {
-#define PALM_ISA(set, need) \
+#define PALM_SET(set, need) \
   if (std::strcmp(name, #set) == 0) return *isa = (need), true;
-#define PALM_BF16_ISA(set, need) PALM_ISA(set, need)
-#define PALM_INT8_ISA(set, need) PALM_ISA(set, need)
-#define PALM_FILE_ISA(set, need) PALM_ISA(set, need)
-#include "base/file_isas.inc"
-#include "base/bf16_isas.inc"
-#include "base/int8_isas.inc"
-#include "base/isas.inc"
-#undef PALM_FILE_ISA
-#undef PALM_INT8_ISA
-#undef PALM_BF16_ISA
-#undef PALM_ISA
+#include "base/every_set.inc"
+#undef PALM_SET
   return false;
 }
 

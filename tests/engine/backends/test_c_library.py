@@ -119,8 +119,8 @@ int main(void) {{
 """
 
 
-def built(folder: Path) -> Path:
-    """The static library of an exported folder, every warning an error."""
+def built(folder: Path, name: str = "lib*.a", *options: str) -> Path:
+    """The library of an exported folder, every warning an error."""
     if not (shutil.which("cc") and shutil.which("c++")):
         pytest.skip("there is no C compiler")
     cmake = shutil.which("cmake", path=str(ROOT / ".venv" / "bin")) or shutil.which("cmake")
@@ -129,13 +129,13 @@ def built(folder: Path) -> Path:
     build = folder.parent / f"{folder.name}-build"
     flags = "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Werror"
     for command in (
-        [cmake, "-S", str(folder), "-B", str(build), flags],
+        [cmake, "-S", str(folder), "-B", str(build), flags, *options],
         [cmake, "--build", str(build), "--parallel", "2"],
     ):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert not done.returncode, done.stdout[-4000:] + done.stderr[-4000:]
-    (library,) = build.glob("lib*.a")
-    return library
+    (found,) = build.glob(name)
+    return found
 
 
 def ran(library: Path, folder: Path, name: str, inputs: list[Array], like: list[Array]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from palmkit.engine.backends.cpu.c_library.targets import Target
@@ -22,11 +22,17 @@ _MAKERS = {
 _FILES = {way: re.sub(r"make_(\w+)\(.*", r"\1.cc", maker) for way, maker in _MAKERS.items()}
 # Activations that are only clamps, or slopes.
 _PLAIN = ("", "clip", "prelu", "leaky_relu")
-_LEFT_OUT = re.compile(r"(test|bench|cost|ways)\.cc")
-_BASE = (
-    *("base/cpu.cc", "base/half.cc", "base/step.cc", "base/attrs.cc", "base/attr_defaults.cc"),
-    "small/program.cc",
+_BASE = ("base/cpu.cc", "base/half.cc", "base/step.cc", "base/attrs.cc", "base/attr_defaults.cc")
+_SMALL = (*_BASE, "small/program.cc")
+_RUNTIME = (
+    *_BASE,
+    *(f"base/{each}.cc" for each in ("arena", "crc32", "error", "isas", "threads")),
+    *(f"entropy/{each}.cc" for each in ("decode", "inflate", "stored")),
+    *("model_file.cc", "plans.cc", "program.cc", "session.cc", "tensor_spec.cc"),
+    *("palm.cc", "palm_queries.cc", "palm.h", "palm.map"),
 )
+# What only the planning of steps asks.
+_OF_PLANNING = "kernels/separable_conv/cost.cc"
 _INCLUDED = re.compile(r'#include "(?P<path>[\w/]+\.(?:h|inc))"')
 
 
@@ -60,12 +66,17 @@ class Needs:
             stride = strides[0] if isinstance(strides, Sequence) else strides
             self._blocks.add((plan.tensors[weights].dims[-2], int(stride)))
 
-    def text(self) -> str:
-        """Return what stands in for native/base/needs.h."""
+    def text(self, any_model: bool = False) -> str:
+        """Return what stands in for native/base/needs.h.
+
+        any_model: of a runtime, which may be given other models of the same kernels.
+        """
         known = [f"(kernel_width == {k} && stride == {s})" for k, s in sorted(self._blocks)]
+        ways = [f'algorithm == "{way}"' for way in sorted({*self.ways, "gemm"})]
         return NEEDS.substitute(
-            gates=str(self._has_gates).lower(),
-            functions=str(self._has_functions).lower(),
+            gates=str(any_model or self._has_gates).lower(),
+            functions=str(any_model or self._has_functions).lower(),
+            ways=" || ".join(ways),
             blocks=" ||\n         ".join(known) or "false",
         )
 
@@ -80,33 +91,65 @@ def folder() -> Path:
     raise UnsupportedError("this palmkit was installed without the sources of its runtime")
 
 
-def copied(native: Path, needs: Needs, targets: Sequence[Target]) -> dict[str, str]:
-    """Return the sources that the kernels need, by their paths in the library.
+def of_models(native: Path, needs: Needs, targets: Sequence[Target]) -> dict[str, str]:
+    """Return the sources that some plans' kernels need, by their paths in the library.
 
     Files in native/small stand in for those of the same path in native.
     """
     left_out = {f"kernels/conv/{_FILES[way]}" for way in _FILES}
     left_out -= {f"kernels/conv/{_FILES[way]}" for way in needs.ways}
+    left_out |= {"kernels/conv/cost.cc", "kernels/conv/ways.cc", _OF_PLANNING}
+    files = _copied(native, [*_SMALL, *_folders(needs)], targets, native / "small", left_out)
+    files["palm/base/needs.h"] = needs.text()
+    if needs.ways:
+        ways = "".join(f'  if (way == "{way}") return {_MAKERS[way]};\n' for way in needs.ways)
+        files["palm/kernels/conv/ways.cc"] = WAYS.substitute(ways=ways)
+    return dict(sorted(files.items()))
+
+
+def of_runtime(native: Path, needs: Needs, targets: Sequence[Target]) -> dict[str, str]:
+    """Return the sources of a runtime with the kernels of some plans, by their paths in it."""
+    wanted = [*_RUNTIME, *_folders(needs)]
+    files = _copied(native, wanted, targets, left_out=[_OF_PLANNING])
+    files["palm/base/needs.h"] = needs.text(any_model=True)
+    steps = "".join(f"PALM_STEP({kernel})\n" for kernel in sorted(needs.kernels))
+    files["palm/steps.inc"] = steps
+    return dict(sorted(files.items()))
+
+
+def _folders(needs: Needs) -> list[str]:
+    return [f"kernels/{kernel}/" for kernel in needs.kernels]
+
+
+def _copied(
+    native: Path,
+    wanted: Iterable[str],
+    targets: Sequence[Target],
+    instead: Path | None = None,
+    left_out: Collection[str] = (),
+) -> dict[str, str]:
+    """The wanted files and folders, and what they include; those of `instead` come first."""
     sets = {each for target in targets for each in target.sets}
     of_others = _lines_of_others(native, sets)
     files: dict[str, str] = {}
-    left = [*_BASE, *(f"kernels/{kernel}/" for kernel in needs.kernels)]
+    left = list(wanted)
     left += [
         path.relative_to(native).as_posix()
         for each in sorted(sets)
         for path in sorted(native.glob(f"base/simd/**/{each}.h"))
     ]
-    seen: set[str] = set()
+    seen: set[str] = set(left_out)
     while left:
         path = left.pop()
-        if path in seen or path in left_out:
+        if path in seen:
             continue
         seen.add(path)
         if path.endswith("/"):
             left += [f"{path}{name}" for name in _compiled(native / path, targets)]
             continue
-        source = native / "small" / path
-        source = source if source.is_file() else native / path
+        source = native / path
+        if instead and (instead / path).is_file():
+            source = instead / path
         if not source.is_file():
             continue
         text = source.read_text("utf-8")
@@ -115,11 +158,7 @@ def copied(native: Path, needs: Needs, targets: Sequence[Target]) -> dict[str, s
         files[f"palm/{path}"] = text
         for included in _INCLUDED.finditer(text):
             left += _with_sources(included["path"])
-    files["palm/base/needs.h"] = needs.text()
-    if needs.ways:
-        ways = "".join(f'  if (way == "{way}") return {_MAKERS[way]};\n' for way in needs.ways)
-        files["palm/kernels/conv/ways.cc"] = WAYS.substitute(ways=ways)
-    return dict(sorted(files.items()))
+    return files
 
 
 def _compiled(kernel: Path, targets: Sequence[Target]) -> list[str]:
@@ -128,7 +167,7 @@ def _compiled(kernel: Path, targets: Sequence[Target]) -> list[str]:
     return [
         each.name
         for each in sorted(kernel.glob("*.cc"))
-        if not _LEFT_OUT.fullmatch(each.name)
+        if each.name not in ("test.cc", "bench.cc")
         and any(target.sets_of(each.name) != () for target in targets)
     ]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 # Files that are compiled once for each of their sets: simd.cc, int8.cc, <set>.cc.
@@ -68,3 +68,16 @@ TARGETS: Mapping[str, Target] = {
     "avx2": Target(_X86, "avx2", "avx2", ("avx2",), "kAvx2", "avx2", {"avx2": _AVX2}),
     "scalar": Target("any", "scalar", "scalar", (), "kScalar", "scalar", {"scalar": ""}),
 }
+
+
+def targets_of(isas: Sequence[str]) -> list[Target]:
+    """Return the targets of these names, the best first; ValueError if they do not go together."""
+    unknown = [isa for isa in isas if isa not in TARGETS]
+    if unknown or not isas:
+        known, got = ", ".join(TARGETS), ", ".join(unknown) or "none"
+        raise ValueError(f"isas: expected some of {known}, got {got}")
+    # The best first, as they are tried.
+    targets = [target for isa, target in TARGETS.items() if isa in isas]
+    if len({target.processor for target in targets}) > 1:
+        raise ValueError(f"isas: expected those of one processor, got {', '.join(isas)}")
+    return targets

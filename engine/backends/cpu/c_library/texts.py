@@ -23,12 +23,17 @@ NEEDS = Template("""\
 #pragma once
 // What this library needs of the kernels.
 #include <cstddef>
+#include <string_view>
 
 namespace palm {
 
 constexpr bool kIsSmall = true;
 constexpr bool kNeedsGates = $gates;
 constexpr bool kNeedsFunctions = $functions;
+constexpr bool kNeedsBf16 = false;
+constexpr bool needs_way([[maybe_unused]] std::string_view algorithm) {
+  return $ways;
+}
 constexpr bool needs_depthwise([[maybe_unused]] size_t kernel_width,
                                [[maybe_unused]] size_t stride) {
   return $blocks;
@@ -148,7 +153,18 @@ palm::Model model_of_$isa() {
           arena, $needs};
 }
 """)
-BUILD = Template("""\
+_SETS = """\
+
+# Files that are compiled for an instruction set.
+function(palm_set name flags)
+  separate_arguments(flags UNIX_COMMAND "$${flags}")
+  add_library($${PROJECT_NAME}_$${name} OBJECT $${ARGN})
+  target_compile_definitions($${PROJECT_NAME}_$${name} PRIVATE PALM_ISA_NAME=$${name})
+  target_compile_options($${PROJECT_NAME}_$${name} PRIVATE ${without_exceptions} $${flags})
+  target_sources($${PROJECT_NAME} PRIVATE $$<TARGET_OBJECTS:$${PROJECT_NAME}_$${name}>)
+endfunction()
+$sets"""
+_HEAD = """\
 cmake_minimum_required(VERSION 3.18)
 project($name CXX)
 set(CMAKE_CXX_STANDARD 17)
@@ -157,22 +173,45 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE MinSizeRel)
 endif()
-include_directories(palm)
-add_compile_options(-fno-exceptions -fno-rtti -fno-asynchronous-unwind-tables -fno-unwind-tables
-                    -fno-threadsafe-statics -fvisibility=hidden -ffunction-sections -fdata-sections)
+include_directories(. palm)
+add_compile_options(${without_all}-fvisibility=hidden -ffunction-sections -fdata-sections)
 # What follows sums of bytes is rounded after each operation, on every machine.
 file(GLOB of_bytes RELATIVE $${CMAKE_CURRENT_SOURCE_DIR} palm/kernels/*_int8/*.cc)
 set_source_files_properties($${of_bytes} PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
+"""
+_NO_EXCEPTIONS = "-fno-exceptions -fno-asynchronous-unwind-tables -fno-unwind-tables"
+_NO_TYPES = "-fno-rtti -fno-threadsafe-statics"
+BUILD = Template(
+    _HEAD.replace("${without_all}", f"{_NO_EXCEPTIONS}\n                    {_NO_TYPES} ")
+    + """\
 
 add_library($name$sources)
 target_include_directories($name PUBLIC .)
+"""
+    + _SETS.replace("${without_exceptions} ", "")
+)
+RUNTIME = Template(
+    _HEAD.replace("${without_all}", "-fno-rtti ")
+    + """\
 
-# Files that are compiled for an instruction set.
-function(palm_set name flags)
-  separate_arguments(flags UNIX_COMMAND "$${flags}")
-  add_library($${PROJECT_NAME}_$${name} OBJECT $${ARGN})
-  target_compile_definitions($${PROJECT_NAME}_$${name} PRIVATE PALM_ISA_NAME=$${name})
-  target_compile_options($${PROJECT_NAME}_$${name} PRIVATE $${flags})
-  target_sources($${PROJECT_NAME} PRIVATE $$<TARGET_OBJECTS:$${PROJECT_NAME}_$${name}>)
-endfunction()
-$sets""")
+find_package(Threads REQUIRED)
+option(BUILD_SHARED_LIBS "a shared library" ON)
+add_library($name$sources)
+target_include_directories($name PUBLIC .)
+target_link_libraries($name PRIVATE Threads::Threads)
+set_target_properties($name PROPERTIES PUBLIC_HEADER palm.h)
+include(CheckIPOSupported)
+check_ipo_supported(RESULT can_optimise_whole OUTPUT why LANGUAGES CXX)
+if(can_optimise_whole AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  set_target_properties($name PROPERTIES INTERPROCEDURAL_OPTIMIZATION ON)
+endif()
+if(CMAKE_SYSTEM_NAME MATCHES "Linux|Android" AND BUILD_SHARED_LIBS)
+  # Nothing but palm.h is seen from outside.
+  target_link_options($name PRIVATE -Wl,--gc-sections -Wl,-z,defs -Wl,-z,noseparate-code
+    -Wl,--version-script=$${CMAKE_CURRENT_SOURCE_DIR}/palm/palm.map)
+endif()
+include(GNUInstallDirs)
+install(TARGETS $name)
+"""
+    + _SETS.replace("${without_exceptions}", _NO_EXCEPTIONS)
+)

@@ -1,8 +1,10 @@
 // Convolution: depthwise by its own kernel, 3x3 by Winograd, wide images as a GEMM for each row,
 // the rest as a GEMM of the image itself or of patches gathered from it.
+#include <array>
 #include <iterator>
 #include <numeric>
 
+#include "base/needs.h"
 #include "kernels/conv/conv.h"
 #include "kernels/conv/cost.h"
 #include "kernels/winograd/winograd.h"
@@ -23,6 +25,8 @@ struct Algorithm {
   StepPtr (*make)(const Node& node, const ConvShape& shape);
   StepPtr (*make_bf16)(const Node& node, const ConvShape& shape);
   Tiles tiles = Tiles::kNone;
+  bool (*suits_bf16)(const ConvShape& shape) = nullptr;  // besides; null: it suits those
+  bool reads_outputs_last = false;
 };
 
 bool always(const ConvShape&, uint32_t) { return true; }
@@ -48,25 +52,42 @@ StepPtr make_tiles(const Node& node, const ConvShape& shape) {
   return make_winograd_conv(node, shape, kTile);
 }
 
+constexpr size_t kCount = 9;
+using Algorithms = std::array<Algorithm, kCount>;
+
+// Those that the library needs; in place of the others one that makes nothing, and nothing of them
+// is linked.
+constexpr Algorithms needed_of(const Algorithms& all) {
+  Algorithms needed{};
+  for (size_t i = 0; i < kCount; ++i) {
+    if (!needs_way(all[i].name)) continue;
+    needed[i] = all[i];
+    if (!kNeedsBf16) needed[i].make_bf16 = nullptr, needed[i].suits_bf16 = nullptr;
+  }
+  return needed;
+}
+
 // Where two cost the same the first one is taken. Winograd: Lavin and Gray, Fast Algorithms for
 // Convolutional Neural Networks, arXiv 1509.09308.
-constexpr Algorithm kAlgorithms[] = {
+constexpr Algorithms kAlgorithms = needed_of({{
     {"depthwise", if_it<suits_depthwise>, true, depthwise_terms, &ConvPrices::depthwise,
      make_depthwise_conv, make_depthwise_conv_bf16, Tiles::kEither},
-    {"gemm", always, true, gemm_terms, &ConvPrices::gemm, make_gemm_conv, make_gemm_conv_bf16},
+    {"gemm", always, true, gemm_terms, &ConvPrices::gemm, make_gemm_conv, make_gemm_conv_bf16,
+     Tiles::kNone, nullptr, true},
     {"sparse", if_it<suits_sparse>, true, sparse_terms, &ConvPrices::sparse, make_sparse_conv, nullptr},
-    {"rows", if_it<suits_rows>, true, row_terms, &ConvPrices::rows, make_row_conv, make_row_conv_bf16},
+    {"rows", if_it<suits_rows>, true, row_terms, &ConvPrices::rows, make_row_conv, make_row_conv_bf16,
+     Tiles::kNone, nullptr, true},
     {"winograd_2", suits_tile<2>, true, tile_terms<2>, &ConvPrices::winograd_2, make_tiles<2>,
      nullptr},
     {"winograd_4", suits_tile<4>, true, tile_terms<4>, &ConvPrices::winograd_4, make_tiles<4>,
-     make_winograd_conv_bf16},
+     make_winograd_conv_bf16, Tiles::kNone, suits_winograd_bf16},
     {"winograd_6", suits_tile<6>, false, tile_terms<6>, &ConvPrices::winograd_6, make_tiles<6>,
      nullptr},
     {"amx_gemm", always, true, amx_gemm_terms, &ConvPrices::amx_gemm, nullptr, make_gemm_conv_bf16,
      Tiles::kAll},
     {"amx_rows", if_it<suits_rows>, true, amx_row_terms, &ConvPrices::amx_rows, nullptr,
      make_row_conv_bf16, Tiles::kAll},
-};
+}});
 
 bool has_tiles(uint32_t isa) { return (isa & kAmxBf16) == kAmxBf16; }
 
@@ -74,11 +95,12 @@ bool has_tiles(uint32_t isa) { return (isa & kAmxBf16) == kAmxBf16; }
 constexpr size_t kMostGated = 16 << 10;
 
 bool suits(const Algorithm& algorithm, const ConvShape& shape, uint32_t isa, bool bf16) {
+  if (!(bf16 ? algorithm.make_bf16 : algorithm.make)) return false;
   if ((shape.images_read > 1 || shape.is_gated) && algorithm.make != make_gemm_conv) return false;
   if (!algorithm.suits(shape, isa)) return false;
-  if (!bf16) return algorithm.make != nullptr;
-  if (algorithm.make_bf16 == make_winograd_conv_bf16) return suits_winograd_bf16(shape);
-  return algorithm.make_bf16 && (algorithm.tiles != Tiles::kAll || has_tiles(isa));
+  if (!bf16) return true;
+  if (algorithm.suits_bf16) return algorithm.suits_bf16(shape);
+  return algorithm.tiles != Tiles::kAll || has_tiles(isa);
 }
 
 // Whether weights with their outputs last are read as fast as packed ones: whole vectors of them, in
@@ -100,8 +122,8 @@ struct Ranking {
   Ranking(const ConvShape& shape, uint32_t isa, bool bf16) {
     const ConvCosts costs(isa, bf16);
     for (const Algorithm& each : kAlgorithms) {
-      const bool is_gemm = each.make == make_gemm_conv || each.make == make_row_conv;
-      if (!suits(each, shape, isa, bf16) || (shape.outputs_last && !is_gemm)) continue;
+      if (!suits(each, shape, isa, bf16)) continue;
+      if (shape.outputs_last && !each.reads_outputs_last) continue;
       const CostTerms terms = each.terms(shape, costs), &prices = costs.prices.*each.prices;
       const double sum = std::inner_product(terms.begin(), terms.end(), prices.begin(), 0.0);
       const Ranked ranked{&each, terms, sum * costs.scale * 1e-9};
@@ -113,7 +135,7 @@ struct Ranking {
   const Ranked* begin() const { return list; }
   const Ranked* end() const { return last; }
 
-  Ranked list[std::size(kAlgorithms)];
+  Ranked list[kCount];
   Ranked* last = list;
 };
 
@@ -154,6 +176,7 @@ StepPtr make_conv(const Node& node) {
     }
     known += std::string(known.empty() ? "" : ", ") + algorithm.name;
   }
+  if (known.empty()) fail(Fault::kUnsupported, "no convolution of bfloat16 in this library");
   fail(Fault::kModel, "attribute algorithm: expected one of %s, got %.40s", known.c_str(),
        asked.c_str());
 }

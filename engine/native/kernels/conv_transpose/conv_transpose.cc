@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/arena.h"
+#include "base/needs.h"
 #include "kernels/activation.h"
 #include "kernels/cast_bf16/cast_bf16.h"
 #include "kernels/gemm/gemm.h"
@@ -65,7 +66,7 @@ class ConvTranspose : public Step {
     narrow_ = node.attrs.text("precision", "high") == name_of(kNarrow);
     const Tensor& x = image(node.in(kX, either(node.any_in(kX))));
     const Tensor &w = node.in(kWeights), &y = node.out(0, either(node.any_out()));
-    if (narrow_) narrow_kernel_ = find_gemm_bf16(node.isa), cast_ = find_cast_bf16(node.isa);
+    if (is_narrow()) narrow_kernel_ = find_gemm_bf16(node.isa), cast_ = find_cast_bf16(node.isa);
     narrow_x_ = x.dtype == kNarrow, narrow_y_ = y.dtype == kNarrow;
     images_ = x.shape[0], height_ = x.shape[1], width_ = x.shape[2], channels_ = x.shape[3];
     out_height_ = y.shape[1], out_width_ = y.shape[2], out_channels_ = y.shape[3];
@@ -94,7 +95,7 @@ class ConvTranspose : public Step {
                 out_width_ == width_ * window_.stride_x && window_.top == 0 && window_.left == 0 &&
                 groups_ == 1;
     const float* const weights = node.constant(kWeights, w.count);
-    if (narrow_ && (!disjoint_ || channels_ % 2))
+    if (narrow_ && (!kNeedsBf16 || !disjoint_ || channels_ % 2))
       fail(Fault::kUnsupported, "%s by %s in bfloat16", x.text().c_str(), w.text().c_str());
     disjoint_ ? prepare_disjoint(weights) : prepare_phases(weights);
   }
@@ -106,13 +107,13 @@ class ConvTranspose : public Step {
   }
 
   void run(const Buffers& b) const override {
-    if (narrow_) run_narrow(b);
+    if (is_narrow()) run_narrow(b);
     else disjoint_ ? run_disjoint(b) : run_phases(b);
   }
 
  private:
   DType either(const Tensor& t) const {
-    return narrow_ && t.dtype == kNarrow ? t.dtype : DType::kFloat32;
+    return is_narrow() && t.dtype == kNarrow ? t.dtype : DType::kFloat32;
   }
 
   // A GEMM makes `rows_` rows of the window; their bias and slopes stand once for each pixel.
@@ -130,11 +131,11 @@ class ConvTranspose : public Step {
                     reinterpret_cast<decltype(number)>(weights_.data()) + part * packed_);
       }
     };
-    if (narrow_) pack(narrow_kernel_, static_cast<Bf16*>(nullptr));
+    if (is_narrow()) pack(narrow_kernel_, static_cast<Bf16*>(nullptr));
     else pack(kernel_, static_cast<float*>(nullptr));
     if (rows_ > 1) thread_bytes_ = round_up(checked_product(width_, columns_ * sizeof(float)));
     narrow_line_ = thread_bytes_ / sizeof(Bf16);
-    if (narrow_ && !narrow_x_)
+    if (is_narrow() && !narrow_x_)
       thread_bytes_ += round_up(checked_product(width_, channels_ * sizeof(Bf16)));
     const std::vector<float> once = bias_;
     const size_t pixels = columns_ / out_channels_;
@@ -166,6 +167,9 @@ class ConvTranspose : public Step {
       }
     });
   }
+
+  // Constant where no library needs it, so that nothing of it is compiled.
+  bool is_narrow() const { return kNeedsBf16 && narrow_; }
 
   void run_narrow(const Buffers& b) const {
     const size_t parts = window_.kernel_height / rows_, row_numbers = out_width_ * out_channels_;

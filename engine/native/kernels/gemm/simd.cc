@@ -168,11 +168,12 @@ void tile(const Gemm& g, size_t row, size_t column, size_t last_columns, const f
   }
   float* const c = g.c + row * g.ldc + column;
   // A masked store costs no more where the set has masks of its own.
-  const bool whole = !kHasMasks && last_columns == Last::lanes;
+  constexpr bool kTellsWhole = !kHasMasks && !kIsSmall;
+  const bool whole = kTellsWhole && last_columns == Last::lanes;
   if (e.slope && whole)
-    store<true, !kHasMasks, kFull>(sum, last, e, column, last_columns, c, g.ldc);
+    store<true, kTellsWhole, kFull>(sum, last, e, column, last_columns, c, g.ldc);
   else if (e.slope) store<true, false, kFull>(sum, last, e, column, last_columns, c, g.ldc);
-  else if (whole) store<false, !kHasMasks, kFull>(sum, last, e, column, last_columns, c, g.ldc);
+  else if (whole) store<false, kTellsWhole, kFull>(sum, last, e, column, last_columns, c, g.ldc);
   else store<false, false, kFull>(sum, last, e, column, last_columns, c, g.ldc);
   if (e.post) e.post(e.post_data, kRows, kFullColumns + last_columns, c, g.ldc);
 }

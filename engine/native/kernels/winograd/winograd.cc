@@ -2,7 +2,8 @@
 
 namespace palm {
 
-WinogradKernel find_winograd(uint32_t isa, size_t tile, size_t taps) {
+WinogradKernel find_winograd([[maybe_unused]] uint32_t isa, [[maybe_unused]] size_t tile,
+                             [[maybe_unused]] size_t taps) {
 #define PALM_KERNEL(need, name) \
   if ((isa & (need)) == (need)) return find_##name(tile, taps);
 #include "kernels/winograd/kernels.inc"

@@ -1,0 +1,58 @@
+"""palmkit build-runtime: the runtime with only the kernels that some models need."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from palmkit.kits.cli.command import Commands, UsageError, add_command
+from palmkit.kits.cli.export import add_isas
+
+DESCRIPTION = """\
+Write the runtime as C++17 sources with the C header palm.h, and of its kernels only those that
+some model files need. It opens these files and any other whose plans need no more; a file that
+does is refused by the kernel's name. It gives bit for bit what palmkit gives with the same
+instruction set, and needs a C++ compiler and CMake to build."""
+EXAMPLES = """\
+  palmkit build-runtime --models *.palm -o runtime --isa neon       for any 64-bit ARM
+  palmkit build-runtime --models a.palm b.palm -o runtime --isa avx2,avx512
+  cmake -S runtime -B build && cmake --build build
+"""
+
+
+def add(commands: Commands) -> None:
+    """Describe the command."""
+    parser = add_command(
+        commands,
+        "build-runtime",
+        run,
+        help="write a runtime with only the kernels that some models need",
+        description=DESCRIPTION,
+        examples=EXAMPLES,
+    )
+    parser.add_argument(
+        "--models", nargs="+", required=True, metavar="MODEL.palm", help="files with plans"
+    )
+    parser.add_argument("-o", "--output", required=True, metavar="DIR", help="folder to make")
+    add_isas(parser)
+    parser.add_argument("-q", "--quiet", action="store_true", help="print errors only")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write the runtime."""
+    from palmkit.engine import PalmError
+    from palmkit.engine.backends.cpu.c_library import export_runtime
+
+    target = Path(options.output)
+    if target.exists():
+        raise UsageError(f"-o: expected a folder that is not there yet, got {options.output!r}")
+    try:
+        export_runtime(options.models, target, options.isa.split(","))
+    except PalmError:
+        raise
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    if not options.quiet:
+        print(f"{target}: palm.h")
+        print(f"build it: cmake -S {target} -B build && cmake --build build")
+    return 0
