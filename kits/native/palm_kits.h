@@ -20,8 +20,8 @@
  * objects share. No function throws, prints or ends the process.
  *
  * Results are those of palmkit.kits in Python, which tests compare: pixels that are resized or
- * drawn differ by 1 of 255 at most (one in a thousand does), boxes and points by hundredths of a
- * pixel. Texts are UTF-8 and end with a zero.
+ * drawn are the same as OpenCV 5 makes them, boxes and points differ by hundredths of a pixel.
+ * Texts are UTF-8 and end with a zero.
  *
  * The interface grows by functions, by fields at the end of palm_kits_options, and by numbers.
  */

@@ -41,11 +41,13 @@ Matrix inverse(const Matrix& m) {
 }
 
 void warp(View x, const Matrix& back, Rows<uint8_t, 3> y) {
-  // As OpenCV has it: factors in float, products of them exact.
+  // As OpenCV has it: all in float, products with columns exact until they are added.
   const double across = static_cast<float>(back.a), down = static_cast<float>(back.d);
+  const auto b = static_cast<float>(back.b), c = static_cast<float>(back.c);
+  const auto e = static_cast<float>(back.e), f = static_cast<float>(back.f);
   for (int row = 0; row < y.height; ++row) {
-    const auto start_x = static_cast<float>(row * back.b + back.c);
-    const auto start_y = static_cast<float>(row * back.e + back.f);
+    const auto at_row = static_cast<float>(row);
+    const float start_x = b * at_row + c, start_y = e * at_row + f;
     for (int column = 0; column < y.width; ++column) {
       const auto at_x = static_cast<float>(across * column + start_x);
       const auto at_y = static_cast<float>(down * column + start_y);

@@ -1,4 +1,5 @@
-/* Calls of palm_kits.h that no program should make: each is refused, with a text, and harms nothing.
+/* Calls of palm_kits.h that no program should make: each is refused, with a text, and harms
+ * nothing.
  *
  *   arguments_test ROUNDS
  *
@@ -265,8 +266,8 @@ static void kits(void) {
   options.size = 8;
   REFUSED(palm_kits_faces_create(&network, &options, &faces));
   CHECK(!faces);
-#define WRONG(field, value)                                      \
-  options = right, options.field = (value);                      \
+#define WRONG(field, value)                 \
+  options = right, options.field = (value); \
   REFUSED(palm_kits_faces_create(&network, &options, &faces))
   WRONG(is_video, 2);
   WRONG(max_count, -1);

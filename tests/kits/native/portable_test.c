@@ -1,5 +1,5 @@
-/* Prints what the library finds in a picture that it draws itself, with networks that look at single
- * pixels: numbers that are to be the same on every machine. */
+/* Prints what the library finds in a picture that it draws itself, with networks that look at
+ * single pixels: numbers that are to be the same on every machine. */
 #include <stdio.h>
 #include <string.h>
 
@@ -39,7 +39,8 @@ static int32_t run(void *user, const palm_kits_tensor *inputs, size_t input_coun
     int64_t x, y, k;
     if (outputs[i].rank < 4) { /* of close-ups */
       for (k = 0; k < rows * columns; ++k)
-        outputs[i].data[k] = outputs[i].rank == 3 ? 0.2f + 0.6f * (float)(k * 37 % 101) / 101 : 0.95f;
+        outputs[i].data[k] =
+            outputs[i].rank == 3 ? 0.2f + 0.6f * (float)(k * 37 % 101) / 101 : 0.95f;
       continue;
     }
     for (y = 0; y < rows; ++y) {

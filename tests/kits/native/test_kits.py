@@ -1,8 +1,9 @@
 """Whole kits in C find what those of Python find, with the networks that Python runs for both.
 
-A pixel of a crop may differ by 1 of 255, and a network tells of it: OFF is what that comes to, in
-pixels, and OFF_SCORE in scores. In a video it may decide whether a crop is kept for the next frame,
-or something is inferred once more: then points differ by OFF_VIDEO for a few frames.
+Boxes are means whose last bits depend on the order of a sum, and crops and pixels follow from them:
+OFF is what that comes to, in pixels, and OFF_SCORE in scores. In a video it may decide whether a
+crop is kept for the next frame, or something is inferred once more: then points differ by
+OFF_VIDEO for a few frames.
 """
 
 import contextlib

@@ -28,7 +28,7 @@ from tests.kits.native.program import SANITIZER, SOURCES, built, cmake, compiled
 # In pixels and scores: tests/kits/native/test_kits.py says where they come from.
 OFF_FACE, OFF_POINTS, OFF_SCORE, OFF_MASK = 1e-3, 0.1, 1e-3, 1e-5
 MODELS = Path(palmkit.models.__file__).parent
-PICTURES = engine.ROOT.parent / "shared" / "data" / "portraits"
+PICTURES = engine.ROOT.parent / "shared" / "data"
 
 pytestmark = [
     pytest.mark.skipif(cmake() is None, reason="needs CMake and a C++ compiler"),
@@ -105,13 +105,15 @@ def check_faces(
             near(numbers[16:], face.mesh, off)
 
 
-def check_hands(found: list[NDArray[np.float64]], expected: kits.Hands) -> None:
+def check_hands(
+    found: list[NDArray[np.float64]], expected: kits.Hands, off: float = OFF_POINTS
+) -> None:
     assert len(found) == len(expected)
     for numbers, hand in zip(found, expected, strict=True):
         assert numbers[0] == (-1 if hand.id is None else hand.id)
         near(numbers[1], hand.score, OFF_SCORE)
-        near(numbers[2:6], hand.box, OFF_POINTS)
-        near(numbers[6:69], hand.landmarks, OFF_POINTS)
+        near(numbers[2:6], hand.box, off)
+        near(numbers[6:69], hand.landmarks, off)
         assert GESTURES[int(numbers[69])] == hand.gesture
         assert bool(numbers[70]) == (hand.handedness == "right")
 
@@ -181,16 +183,26 @@ def test_hair(find: Callable[..., Any], group: Image) -> None:
 
 
 def test_photographs(find: Callable[..., Any]) -> None:
-    paths = sorted(PICTURES.rglob("*.jpg"))[:4]
-    if not paths:
+    """Of people, faces and hands, in a shape that the files have plans for."""
+
+    def read(folder: str) -> list[Image]:
+        found = sorted((PICTURES / folder).rglob("*.jpg"))[:3]
+        return [resize(kits.read_image(path), 480, 640) for path in found]
+
+    people, faces, hands = read("portraits"), read("faces/coco_crowd"), read("hands/hagrid")
+    if not (people and faces and hands):
         pytest.skip(f"no pictures in {PICTURES}")
-    for path in paths:
-        picture = kits.read_image(path)
-        # Of a shape that the file has a plan for.
-        picture = resize(picture, 480, 640)
-        check_faces(find("faces", [picture], False)[0], kits.detect_faces(picture, size=320))
-        (mask,) = find("portrait", [picture], False)
+    masks = find("portrait", people, False)
+    for mask, picture in zip(masks, people, strict=True):
         near(mask.ravel(), kits.segment_portrait(picture).mask, OFF_MASK)
+    found, meshes = find("faces", faces, False), find("meshes", faces, False)
+    for index, picture in enumerate(faces):
+        check_faces(found[index], kits.detect_faces(picture, size=320))
+        check_faces(meshes[index], kits.face_mesh(picture, size=320), OFF_POINTS)
+    seen = find("hands", hands, False)
+    for index, picture in enumerate(hands):
+        # These fill the picture: 0.25 pixels are a thousandth of a hand.
+        check_hands(seen[index], kits.recognize_gestures(picture), 0.5)
 
 
 def test_arguments_that_no_call_may_have(tmp_path: Path) -> None:
