@@ -6,6 +6,8 @@ SOAK_FRAMES ?= 10000
 SOAK_MINUTES ?= 10
 SANITIZER ?= address,undefined
 ARGS ?=
+# Debian has it in no folder of PATH.
+WINE ?= $(or $(shell command -v wine64),/usr/lib/wine/wine64)
 
 VENV := .venv/bin/python
 PIP := $(VENV) -m pip --disable-pip-version-check
@@ -21,7 +23,7 @@ SANITIZED := build/sanitize$(if $(filter thread,$(SANITIZER)),-thread)
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo demo-app screenshots soak-app test test-app lint docs bench fuzz fuzz-converters fuzz-plans soak crash-sweep fleet load sanitize fuzz-c c-library c-kits arm64 wheel wheels check-wheel clean
+.PHONY: help demo demo-app screenshots soak-app test test-app lint docs bench fuzz fuzz-converters fuzz-plans soak crash-sweep fleet load sanitize fuzz-c c-library c-kits arm64 windows wheel wheels check-wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -121,6 +123,18 @@ arm64: .venv/.dev ## the kernels' tests on arm64: Debian's g++-aarch64-linux-gnu
 	.venv/bin/cmake --build build/arm64
 	@for test in build/arm64/test/*; do \
 		echo "$$test" && qemu-aarch64-static "$$test" || exit 1; done
+
+windows: .venv/.dev build/wheels/.made ## the kernels' tests on Windows: zig and Debian's wine64
+	ZIG_GLOBAL_CACHE_DIR="$(CURDIR)/build/wheels/zig" .venv/bin/cmake -S engine/native \
+		-B build/windows -G Ninja -DPALM_DEV=ON -DCMAKE_BUILD_TYPE=Release \
+		-DCMAKE_MAKE_PROGRAM="$(CURDIR)/.venv/bin/ninja" \
+		-DCMAKE_TOOLCHAIN_FILE="$(CURDIR)/engine/native/zig.cmake" \
+		-DCMAKE_SYSTEM_NAME=Windows -DCMAKE_SYSTEM_PROCESSOR=AMD64 \
+		-DPALM_TARGET=x86_64-windows-gnu -DPALM_ZIG="$$(build/wheels/venv/bin/python -c \
+		'import ziglang; print(ziglang.__path__[0])')/zig"
+	ZIG_GLOBAL_CACHE_DIR="$(CURDIR)/build/wheels/zig" .venv/bin/cmake --build build/windows
+	@for test in build/windows/test/*.exe; do \
+		echo "$$test" && WINEDEBUG=-all $(WINE) "$$test" || exit 1; done
 
 wheel: build/release/.made ## build the wheel into dist, with the tools of .ci/release-lock.txt
 	rm -rf dist

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Write one model or several as a C library: their plans and weights, and of the runtime only the
 kernels that they need, as C++17 with a C header of four functions a model. It takes memory when
-it is started and never after, has no exceptions, threads or files, and gives bit for bit what
-palmkit gives with one thread and the same instruction set. It needs a C++ compiler to build."""
+it is started and never after, has no exceptions or files and, unless asked for, no threads, and
+gives bit for bit what palmkit gives with the same instruction set. It needs a C++ compiler to
+build."""
 EXAMPLES = """\
   palmkit export net.palm --c net_library --isa avx2
   palmkit export net.tflite --c net_library --isa neon                for any 64-bit ARM
@@ -42,6 +43,11 @@ def add(commands: Commands) -> None:
     add_isas(parser)
     parser.add_argument(
         "--name", help="of the library, and of the functions of a model alone (the file's)"
+    )
+    parser.add_argument(
+        "--threads",
+        action="store_true",
+        help="let runs be shared among threads, whose number `start` is given",
     )
     model_files.add_shapes(parser)
     parser.add_argument("-q", "--quiet", action="store_true", help="print errors only")
@@ -77,7 +83,7 @@ def run(options: argparse.Namespace) -> int:
             bar.update()
         bar.set_description("write")
         try:
-            export_c(models, target, options.isa.split(","), options.name)
+            export_c(models, target, options.isa.split(","), options.name, options.threads)
         except PalmError:
             raise
         except ValueError as error:

@@ -18,7 +18,7 @@ Arena& Arena::operator=(Arena&& other) noexcept {
 }
 Arena::~Arena() { std::free(begin_); }
 
-bool Program::start(const Model& model) {
+bool Program::start(const Model& model, int threads) {
   if ((host_isa() & model.isa) != model.isa) return false;
   std::vector<Tensor> tensors;
   tensors.reserve(model.tensor_count);
@@ -53,16 +53,16 @@ bool Program::start(const Model& model) {
       else place.begin += t.offset * size_of(tensor.dtype);
     }
     StepPtr step = model.kernels[from.kernel](node);
-    scratch = std::max(scratch, step->scratch_bytes(1));
+    scratch = std::max(scratch, step->scratch_bytes(threads));
     steps_.push_back({std::move(step), first, from.inputs, from.outputs});
   }
   scratch_ = Arena(scratch);
+  pool_ = std::make_unique<Pool>(threads);
   pointers_.resize(places_.size());
   return true;
 }
 
 void Program::run(const void* const* inputs, void* const* outputs) const {
-  const Pool pool;
   for (const Placed& s : steps_) {
     const Place* const places = places_.data() + s.first;
     void** const pointers = pointers_.data() + s.first;
@@ -76,7 +76,7 @@ void Program::run(const void* const* inputs, void* const* outputs) const {
         pointers[i] = static_cast<char*>(outputs[place.slot]) +
                       reinterpret_cast<uintptr_t>(place.begin);
     }
-    s.step->run({pointers, pointers + s.inputs, scratch_.data(), const_cast<Pool*>(&pool), {}});
+    s.step->run({pointers, pointers + s.inputs, scratch_.data(), pool_.get(), {}});
   }
 }
 

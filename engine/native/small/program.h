@@ -2,6 +2,7 @@
 // A model that is compiled in: its plan in tables, its weights among the library's constants.
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "base/step.h"
 
@@ -41,8 +42,9 @@ struct Model {
 // A model that was started. It runs for one caller at a time.
 class Program {
  public:
-  // Packs the weights. False if this machine lacks the instruction set.
-  bool start(const Model& model);
+  // Packs the weights. threads: that share in runs, where the library has threads. False if this
+  // machine lacks the instruction set.
+  bool start(const Model& model, int threads);
   void run(const void* const* inputs, void* const* outputs) const;
   void stop();
   bool is_started() const { return !steps_.empty(); }
@@ -64,6 +66,7 @@ class Program {
   std::vector<Place> places_;
   mutable std::vector<void*> pointers_;
   Arena scratch_;
+  std::unique_ptr<Pool> pool_;
 };
 
 }  // namespace palm

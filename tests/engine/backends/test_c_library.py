@@ -29,11 +29,14 @@ def weights(*dims: int) -> Array:
     return RANDOM.normal(0, 0.3, dims).astype(np.float32)
 
 
-def small_net() -> Graph:
+def small_net(times: int = 1) -> Graph:
     """Every way of convolving that is usual, views of channels, and some functions."""
     return Graph(
-        inputs={"an image": Type("float32", (1, 3, 19, 22))},
-        outputs={"y": Type("float32", (1, 24, 10, 11)), "class": Type("float32", (1, 5))},
+        inputs={"an image": Type("float32", (1, 3, 20 * times - 1, 22 * times))},
+        outputs={
+            "y": Type("float32", (1, 24, 10 * times, 11 * times)),
+            "class": Type("float32", (1, 5)),
+        },
         nodes=(
             Node(
                 "conv", ("an image", "w0", "b0"), ("a",), {"pads": (1, 1, 1, 1), "strides": (2, 2)}
@@ -84,7 +87,7 @@ def by_runtime(graph: Graph, inputs: Sequence[Array], isa: str) -> list[Array]:
     return outputs
 
 
-def main_of(name: str, inputs: Sequence[Array], outputs: Sequence[Array]) -> str:
+def main_of(name: str, inputs: Sequence[Array], outputs: Sequence[Array], threads: str) -> str:
     """A program that reads inputs and writes outputs, of two runs in two lives of the library."""
     fields = [
         f"static double {letter}{i}[{array.nbytes // 8 + 1}];"
@@ -107,7 +110,7 @@ int main(void) {{
   {chr(10).join(read)}
   if ({name}_is_started()) return 4;
   for (life = 0; life < 2; ++life) {{
-    if ({name}_start() || {name}_start() || !{name}_is_started()) return 3;
+    if ({name}_start({threads}) || {name}_start({threads}) || !{name}_is_started()) return 3;
     {name}_run(&inputs, &outputs);
     {name}_run(&inputs, &outputs);
     {chr(10).join(write)}
@@ -138,13 +141,22 @@ def built(folder: Path, name: str = "lib*.a", *options: str) -> Path:
     return found
 
 
-def ran(library: Path, folder: Path, name: str, inputs: list[Array], like: list[Array]) -> None:
+def ran(
+    library: Path,
+    folder: Path,
+    name: str,
+    inputs: list[Array],
+    like: list[Array],
+    threads: str = "",
+) -> None:
     """Fail unless the library's outputs are `like`, bit for bit."""
     source, program = library.parent / f"{name}.c", library.parent / name
-    source.write_text(main_of(name, inputs, like))
+    source.write_text(main_of(name, inputs, like, threads))
     command = ["cc", "-std=c11", "-pedantic", "-Wall", "-Werror", f"-I{folder}", "-c", str(source)]
     subprocess.run([*command, "-o", f"{program}.o"], check=True)
-    subprocess.run(["c++", f"{program}.o", str(library), "-o", str(program)], check=True)
+    subprocess.run(
+        ["c++", f"{program}.o", str(library), "-pthread", "-o", str(program)], check=True
+    )
     given = b"".join(each.tobytes() for each in inputs)
     done = subprocess.run([program], input=given, capture_output=True, check=True, timeout=60)
     assert done.stdout == b"".join(each.tobytes() for each in like) * 2
@@ -161,6 +173,19 @@ def test_two_models_run_in_c_as_in_the_runtime(tmp_path: Path) -> None:
     for name, graph in models.items():
         inputs = inputs_of(graph)
         ran(library, folder, name, inputs, by_runtime(graph, inputs, TARGETS[isas[0]].simd))
+
+
+def test_threads_share_runs_if_asked_for(tmp_path: Path) -> None:
+    graph = small_net(times=6)  # whose loops are worth sharing
+    folder = export_c([Exported("small", graph)], tmp_path / "c", HERE[-1:], threads=True)
+    library, inputs = built(folder), inputs_of(graph)
+    expected = by_runtime(graph, inputs, TARGETS[HERE[-1]].simd)
+    for threads in ("1", "2", "5"):
+        ran(library, folder, "small", inputs, expected, threads)
+    for threads in ("0", "257"):
+        with pytest.raises(subprocess.CalledProcessError) as failed:
+            ran(library, folder, "small", inputs, expected, threads)
+        assert failed.value.returncode == 3
 
 
 def test_the_document_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,8 @@
 """Models as a C library of their own: their plans, their weights, and the kernels that they need.
 
-The folder holds a header of four functions a model, C++17 sources without exceptions, threads or a
-file format, and how to build them. A run takes no memory, and gives bit for bit what the runtime
-gives with one thread and the same instruction set.
+The folder holds a header of four functions a model, C++17 sources without exceptions, a file format
+or, unless asked for, threads, and how to build them. A run takes no memory, and gives bit for bit
+what the runtime gives with the same instruction set.
 """
 
 from __future__ import annotations
@@ -47,22 +47,27 @@ def export_c(
     path: str | os.PathLike[str],
     isas: Sequence[str],
     name: str | None = None,
+    threads: bool = False,
 ) -> Path:
     """Write a C library into a new folder, and return its path.
 
     models: one or more, of different names. isas: the instruction sets that it is for, of one
     processor, out of TARGETS; of several, the best that a machine has is used there. name: the
-    library's; the first model's if left out.
+    library's; the first model's if left out. threads: whether runs can be shared among some: each
+    model's start then takes how many.
     Raises UnsupportedError if a model needs more than the native kernels, ShapeError if inputs
     have sizes that are not known, ValueError for names or instruction sets that do not go, and
     FileExistsError if the folder is there; then nothing is written.
     """
-    files = files_of(models, isas, name)
+    files = files_of(models, isas, name, threads)
     return write_folder(path, files)
 
 
 def files_of(
-    models: Sequence[Exported], isas: Sequence[str], name: str | None = None
+    models: Sequence[Exported],
+    isas: Sequence[str],
+    name: str | None = None,
+    threads: bool = False,
 ) -> dict[str, str]:
     """Return what `export_c` writes, by paths in the folder."""
     targets = targets_of(isas)
@@ -82,10 +87,10 @@ def files_of(
         plans = [chosen(plan, target) for target in targets]
         for one in plans:
             needs.add(one)
-        files[f"{each.name}.h"] = header(each.name, inputs, outputs)
-        files[f"{each.name}.cc"] = model_source(each.name, plans, targets)
-    files.update(of_models(native, needs, targets))
-    files["CMakeLists.txt"] = build_of(BUILD, name or names[0], files, targets)
+        files[f"{each.name}.h"] = header(each.name, inputs, outputs, threads)
+        files[f"{each.name}.cc"] = model_source(each.name, plans, targets, threads)
+    files.update(of_models(native, needs, targets, threads))
+    files["CMakeLists.txt"] = build_of(BUILD, name or names[0], files, targets, threads)
     return files
 
 

@@ -9,6 +9,7 @@ from string import Template
 from tempfile import TemporaryDirectory
 
 from palmkit.engine.backends.cpu.c_library.targets import Target
+from palmkit.engine.backends.cpu.c_library.texts import THREADS
 from palmkit.engine.replacing import move
 
 
@@ -28,7 +29,13 @@ def write_folder(path: str | os.PathLike[str], files: Mapping[str, str]) -> Path
     return target
 
 
-def build_of(text: Template, name: str, files: Mapping[str, str], targets: Sequence[Target]) -> str:
+def build_of(
+    text: Template,
+    name: str,
+    files: Mapping[str, str],
+    targets: Sequence[Target],
+    threads: bool = False,
+) -> str:
     """Return the CMakeLists.txt: each file for each of the instruction sets that it is for."""
     plain: list[str] = []
     by_set: dict[str, list[str]] = {}
@@ -44,7 +51,8 @@ def build_of(text: Template, name: str, files: Mapping[str, str], targets: Seque
     sets = "".join(
         f'palm_set({isa} "{flags[isa]}"{_listed(paths)})\n' for isa, paths in by_set.items()
     )
-    return text.substitute(name=name, sources=_listed(plain), sets=sets)
+    linked = THREADS.substitute(name=name) if threads else ""
+    return text.substitute(name=name, sources=_listed(plain), sets=sets, threads=linked)
 
 
 def _listed(paths: Sequence[str]) -> str:

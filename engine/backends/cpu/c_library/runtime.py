@@ -40,7 +40,7 @@ def export_runtime(
             needs.add(plan)
     files = of_runtime(folder(), needs, targets)
     files["palm.h"] = files.pop("palm/palm.h")
-    files["CMakeLists.txt"] = build_of(RUNTIME, NAME, files, targets)
+    files["CMakeLists.txt"] = build_of(RUNTIME, NAME, files, targets, threads=True)
     return write_folder(path, files)
 
 

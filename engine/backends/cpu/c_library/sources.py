@@ -91,15 +91,21 @@ def folder() -> Path:
     raise UnsupportedError("this palmkit was installed without the sources of its runtime")
 
 
-def of_models(native: Path, needs: Needs, targets: Sequence[Target]) -> dict[str, str]:
+def of_models(
+    native: Path, needs: Needs, targets: Sequence[Target], threads: bool = False
+) -> dict[str, str]:
     """Return the sources that some plans' kernels need, by their paths in the library.
 
-    Files in native/small stand in for those of the same path in native.
+    Files in native/small stand in for those of the same path in native; with threads, those in
+    native/small/threaded before them.
     """
     left_out = {f"kernels/conv/{_FILES[way]}" for way in _FILES}
     left_out -= {f"kernels/conv/{_FILES[way]}" for way in needs.ways}
     left_out |= {"kernels/conv/cost.cc", "kernels/conv/ways.cc", _OF_PLANNING}
-    files = _copied(native, [*_SMALL, *_folders(needs)], targets, native / "small", left_out)
+    small = native / "small"
+    instead = [small / "threaded", small] if threads else [small]
+    wanted = [*_SMALL, *(["base/threads.cc"] if threads else []), *_folders(needs)]
+    files = _copied(native, wanted, targets, instead, left_out)
     files["palm/base/needs.h"] = needs.text()
     if needs.ways:
         ways = "".join(f'  if (way == "{way}") return {_MAKERS[way]};\n' for way in needs.ways)
@@ -125,10 +131,10 @@ def _copied(
     native: Path,
     wanted: Iterable[str],
     targets: Sequence[Target],
-    instead: Path | None = None,
+    instead: Sequence[Path] = (),
     left_out: Collection[str] = (),
 ) -> dict[str, str]:
-    """The wanted files and folders, and what they include; those of `instead` come first."""
+    """The wanted files and folders, and what they include, as the first of `instead` has them."""
     sets = {each for target in targets for each in target.sets}
     of_others = _lines_of_others(native, sets)
     files: dict[str, str] = {}
@@ -147,10 +153,8 @@ def _copied(
         if path.endswith("/"):
             left += [f"{path}{name}" for name in _compiled(native / path, targets)]
             continue
-        source = native / path
-        if instead and (instead / path).is_file():
-            source = instead / path
-        if not source.is_file():
+        source = next((base / path for base in (*instead, native) if (base / path).is_file()), None)
+        if source is None:
             continue
         text = source.read_text("utf-8")
         if path.endswith(".inc"):

@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from palmkit.engine.backends.cpu.c_library.targets import Target
-from palmkit.engine.backends.cpu.c_library.texts import HEADER, MODEL, PROGRAM
+from palmkit.engine.backends.cpu.c_library.texts import ALONE, HEADER, MODEL, PROGRAM, SHARED
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.steps.plan import Plan
@@ -36,9 +36,12 @@ _TAKEN = re.compile(
 )
 
 
-def header(name: str, inputs: Mapping[str, Type], outputs: Mapping[str, Type]) -> str:
-    """Return the header of a model."""
+def header(
+    name: str, inputs: Mapping[str, Type], outputs: Mapping[str, Type], threads: bool = False
+) -> str:
+    """Return the header of a model. threads: whether the library may start some."""
     return HEADER.substitute(
+        SHARED if threads else ALONE,
         name=name,
         guard=f"{name.upper()}_H",
         inputs=_fields(inputs, "const "),
@@ -61,10 +64,13 @@ def _fields(types: Mapping[str, Type], const: str) -> str:
     return "\n".join(lines)
 
 
-def model_source(name: str, plans: Sequence[Plan], targets: Sequence[Target]) -> str:
+def model_source(
+    name: str, plans: Sequence[Plan], targets: Sequence[Target], threads: bool = False
+) -> str:
     """Return the source of a model.
 
-    plans: one for each of the targets; they differ in attributes alone.
+    plans: one for each of the targets; they differ in attributes alone. threads: whether the
+    library may start some.
     """
     plan = plans[0]
     kernels = list(dict.fromkeys(step.kernel for step in plan.steps))
@@ -81,6 +87,7 @@ def model_source(name: str, plans: Sequence[Plan], targets: Sequence[Target]) ->
     names = [target.simd if len(targets) > 1 else "one" for target in targets]
     content, offsets = _constants(plan.constants)
     return MODEL.substitute(
+        SHARED if threads else ALONE,
         name=name,
         makes="\n".join(f"StepPtr make_{each}(const Node& node);" for each in kernels),
         kernels=_row(f"palm::make_{each}" for each in kernels),

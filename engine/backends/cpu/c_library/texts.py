@@ -41,6 +41,15 @@ constexpr bool needs_depthwise([[maybe_unused]] size_t kernel_width,
 
 }  // namespace palm
 """)
+# What a header and a model's source say of threads, where the library has none and where it has.
+ALONE = {"threads": "void", "told": "", "or_threads": "", "count": "1", "check": ""}
+SHARED = {
+    "threads": "int threads",
+    "told": "threads: that share in\n * runs, 1 to 256; 1 starts none. ",
+    "or_threads": ", or\n * threads are not 1 to 256",
+    "count": "threads",
+    "check": "  if (threads < 1 || threads > 256) return 1;\n",
+}
 HEADER = Template("""\
 /* $name, a model as a library. One caller at a time may start, run or stop it. */
 #ifndef $guard
@@ -59,9 +68,9 @@ typedef struct ${name}_outputs {
 $outputs
 } ${name}_outputs;
 
-/* Takes memory for packed weights, once; nothing takes memory after it. Returns 0, or 1 if this
- * machine lacks the instruction set that the library is for. */
-int ${name}_start(void);
+/* Takes memory for packed weights, once; nothing takes memory after it. ${told}Returns 0, or 1 if
+ * this machine lacks the instruction set that the library is for$or_threads. */
+int ${name}_start($threads);
 int ${name}_is_started(void);
 /* Runs the model, which was started. */
 void ${name}_run(const ${name}_inputs *inputs, const ${name}_outputs *outputs);
@@ -120,10 +129,10 @@ palm::Program program;
 
 extern "C" {
 
-int ${name}_start(void) {
+int ${name}_start($threads) {
   if (program.is_started()) return 0;
-  for (const palm::Model& model : {$models})
-    if (program.start(model)) return 0;
+$check  for (const palm::Model& model : {$models})
+    if (program.start(model, $count)) return 0;
   return 1;
 }
 
@@ -187,19 +196,21 @@ BUILD = Template(
 
 add_library($name$sources)
 target_include_directories($name PUBLIC .)
-"""
+$threads"""
     + _SETS.replace("${without_exceptions} ", "")
 )
+THREADS = Template("""\
+find_package(Threads REQUIRED)
+target_link_libraries($name PUBLIC Threads::Threads)
+""")
 RUNTIME = Template(
     _HEAD.replace("${without_all}", "-fno-rtti ")
     + """\
 
-find_package(Threads REQUIRED)
 option(BUILD_SHARED_LIBS "a shared library" ON)
 add_library($name$sources)
 target_include_directories($name PUBLIC .)
-target_link_libraries($name PRIVATE Threads::Threads)
-set_target_properties($name PROPERTIES PUBLIC_HEADER palm.h)
+$threadsset_target_properties($name PROPERTIES PUBLIC_HEADER palm.h)
 include(CheckIPOSupported)
 check_ipo_supported(RESULT can_optimise_whole OUTPUT why LANGUAGES CXX)
 if(can_optimise_whole AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")

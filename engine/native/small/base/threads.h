@@ -8,6 +8,8 @@ namespace palm {
 
 class Pool {
  public:
+  explicit Pool(int /*threads*/) {}
+
   static int threads() { return 1; }
   static void look() {}
 
