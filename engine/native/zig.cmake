@@ -8,9 +8,8 @@ set(CMAKE_CXX_FLAGS_INIT "-ffile-prefix-map=${CMAKE_SOURCE_DIR}=.")
 # zig's own, which are words behind its name.
 set(CMAKE_AR "${PALM_ZIG}")
 set(CMAKE_RANLIB "${PALM_ZIG}")
-set(CMAKE_CXX_ARCHIVE_CREATE "<CMAKE_AR> ar qc <TARGET> <LINK_FLAGS> <OBJECTS>")
-set(CMAKE_CXX_ARCHIVE_APPEND "<CMAKE_AR> ar q <TARGET> <LINK_FLAGS> <OBJECTS>")
-set(CMAKE_CXX_ARCHIVE_FINISH "<CMAKE_RANLIB> ranlib <TARGET>")
+# Read behind what CMake knows of Windows, which has archives of its own.
+set(CMAKE_USER_MAKE_RULES_OVERRIDE_CXX "${CMAKE_CURRENT_LIST_DIR}/zig_archives.cmake")
 # The linker writes ids and signatures itself.
 set(CMAKE_INSTALL_NAME_TOOL true)
 set(CMAKE_OSX_SYSROOT "")
