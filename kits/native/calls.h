@@ -1,8 +1,5 @@
 #pragma once
 // How calls of palm_kits.h fail: nothing that is thrown leaves them. And what they check.
-#if defined(_WIN32)
-#define PALM_KITS_API __declspec(dllexport)
-#endif
 #include <cmath>
 #include <exception>
 #include <new>

@@ -30,7 +30,8 @@ def built() -> Path:
 
     RuntimeError with what was said if it cannot be built.
     """
-    folder = ROOT / "build" / ("kits-sanitize" if SANITIZER else "kits")
+    kind = "-sanitize" * bool(SANITIZER) + "-thread" * (SANITIZER == "thread")
+    folder = ROOT / "build" / f"kits{kind}"
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder / "lock"):
         command = [str(cmake()), "-S", str(SOURCES), "-B", str(folder), "-DPALM_DEV=ON"]

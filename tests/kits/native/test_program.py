@@ -210,6 +210,11 @@ def test_arguments_that_no_call_may_have(tmp_path: Path) -> None:
     run([str(program), "100"])
 
 
+def test_threads_with_objects_of_their_own(tmp_path: Path) -> None:
+    program = compiled([Path(__file__).with_name("threads_test.c")], tmp_path, with_engine=False)
+    assert run([str(program)]).startswith("part: lies outside the picture of 120x90 pixels: ")
+
+
 @pytest.mark.parametrize("language", ["c -std=c99 -pedantic", "c++ -std=c++17"])
 @pytest.mark.parametrize("header", ["palm_kits.h", "palm_network.h"])
 def test_the_headers_stand_alone(language: str, header: str, tmp_path: Path) -> None:
