@@ -104,13 +104,27 @@ Pixels::Pixels(const palm_kits_image* image, const char* what) : view_{} {
   const size_t row = static_cast<size_t>(from.width) * static_cast<size_t>(at.step);
   const ptrdiff_t stride = stride_of(from.stride, row, from.height, what);
   given(from.pixels, what);
+  if (from.rotation != 0 && from.rotation != 90 && from.rotation != 180 && from.rotation != 270)
+    refuse("rotation: expected 0, 90, 180 or 270, got %d", from.rotation);
+  if (from.is_mirrored != 0 && from.is_mirrored != 1)
+    refuse("is_mirrored: expected 0 or 1, got %d", from.is_mirrored);
   view_ = {from.pixels, from.width, from.height, stride};
-  if (from.format == PALM_KITS_RGB) return;
-  kept_ = Picture(from.width, from.height);
-  for (int y = 0; y < from.height; ++y) {
-    const uint8_t* pixel = from.pixels + y * stride;
+  if (from.format == PALM_KITS_RGB && !from.rotation && !from.is_mirrored) return;
+  // The way in memory from an upright pixel to the next one, and to the next row.
+  const bool is_turned = from.rotation % 180 != 0;
+  const ptrdiff_t column = at.step, last_column = column * (from.width - 1);
+  const ptrdiff_t last_row = stride * (from.height - 1);
+  ptrdiff_t start = 0, across = is_turned ? stride : column, down = is_turned ? column : stride;
+  if (from.rotation == 90 || from.rotation == 180)
+    start += is_turned ? last_row : last_column, across = -across;
+  if (from.rotation == 270 || from.rotation == 180)
+    start += is_turned ? last_column : last_row, down = -down;
+  kept_ = is_turned ? Picture(from.height, from.width) : Picture(from.width, from.height);
+  if (from.is_mirrored) start += across * (kept_.width() - 1), across = -across;
+  for (int y = 0; y < kept_.height(); ++y) {
+    const uint8_t* pixel = from.pixels + start + y * down;
     uint8_t* to = kept_.row(y);
-    for (int x = 0; x < from.width; ++x, pixel += at.step, to += 3)
+    for (int x = 0; x < kept_.width(); ++x, pixel += across, to += 3)
       to[0] = pixel[at.red], to[1] = pixel[at.green], to[2] = pixel[at.blue];
   }
   view_ = kept_;

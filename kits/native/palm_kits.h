@@ -5,7 +5,7 @@
  *   palm_kits_faces *kit;
  *   palm_kits_face faces[8];
  *   palm_kits_list found = {0, 8};
- *   palm_kits_image image = {pixels, width, height, 0, PALM_KITS_RGB};
+ *   palm_kits_image image = PALM_KITS_IMAGE(pixels, width, height, PALM_KITS_RGB);
  *   if (palm_kits_faces_create(&detector, &options, &kit) ||
  *       palm_kits_faces_run(kit, &image, NULL, NULL, faces, &found))
  *     puts(palm_kits_error());
@@ -77,13 +77,18 @@ enum {
   PALM_KITS_GREY = 4
 };
 
-/* An upright picture, of at most 65,536 pixels a side and 2^29 in all. */
+/* A picture, of at most 65,536 pixels a side and 2^29 in all. Begin with PALM_KITS_IMAGE. All that
+ * is said of places, parts and masks is of the upright picture. */
 typedef struct palm_kits_image {
   const uint8_t *pixels;
-  int32_t width, height;
-  size_t stride; /* bytes from a row to the next one; 0: those of the row's pixels */
+  int32_t width, height; /* as it lies in memory */
+  size_t stride;         /* bytes from a row to the next one; 0: those of the row's pixels */
   palm_kits_format format;
+  int32_t rotation;    /* clockwise, that turns it upright: 0, 90, 180 or 270 degrees */
+  int32_t is_mirrored; /* 1: mirrored left to right after that, as pictures of selfie cameras are */
 } palm_kits_image;
+#define PALM_KITS_IMAGE(pixels, width, height, format) \
+  {(pixels), (width), (height), 0, (format), 0, 0}
 
 /* A part of a picture, in pixels; what of it lies outside of the picture does not count. NULL in a
  * call is the whole picture. */
@@ -329,7 +334,7 @@ typedef struct palm_kits_network {
   size_t size_count;
 } palm_kits_network;
 
-/* ---- Kits */
+/* ---- Kits. Another video takes another kit. */
 
 /* Options of all kits; each begins with its own PALM_KITS_..., which has the size, the defaults of
  * Python and the thresholds of the shipped models. */

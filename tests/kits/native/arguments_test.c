@@ -49,10 +49,20 @@ static double any(void) {
 static uint8_t pixels[64 * 64 * 4];
 
 static palm_kits_image some_image(void) {
-  palm_kits_image image = {pixels, 1 + below(64), 1 + below(64), 0, below(5)};
+  palm_kits_image image = PALM_KITS_IMAGE(pixels, 1 + below(64), 1 + below(64), below(5));
   size_t i;
   for (i = 0; i < sizeof pixels; ++i) pixels[i] = (uint8_t)random_bits();
+  image.rotation = 90 * below(4), image.is_mirrored = below(2);
   return image;
+}
+
+static palm_kits_mask mask_of(const palm_kits_image *image, float *data) {
+  palm_kits_mask mask = {NULL, 0, 0, 0};
+  const int is_turned = image->rotation % 180 != 0;
+  mask.data = data;
+  mask.width = is_turned ? image->height : image->width;
+  mask.height = is_turned ? image->width : image->height;
+  return mask;
 }
 
 /* Writes what no trained network would; now and then it fails. */
@@ -74,7 +84,7 @@ static int32_t run(void *user, const palm_kits_tensor *inputs, size_t input_coun
 
 static void pictures(void) {
   static float data[3 * 16 * 16];
-  palm_kits_image image = {pixels, 8, 8, 0, PALM_KITS_RGB}, bad;
+  palm_kits_image image = PALM_KITS_IMAGE(pixels, 8, 8, PALM_KITS_RGB), bad;
   palm_kits_input input = PALM_KITS_INPUT(data, sizeof data, 16, 16), wrong;
   palm_kits_placement at;
   palm_kits_part part = {0, 0, 4, 4};
@@ -102,6 +112,10 @@ static void pictures(void) {
   bad = image, bad.width = bad.height = 65536;
   REFUSED(palm_kits_stretch(&bad, NULL, &input));
   bad = image, bad.pixels = NULL;
+  REFUSED(palm_kits_stretch(&bad, NULL, &input));
+  bad = image, bad.rotation = 45;
+  REFUSED(palm_kits_stretch(&bad, NULL, &input));
+  bad = image, bad.is_mirrored = -1;
   REFUSED(palm_kits_stretch(&bad, NULL, &input));
   bad = image, bad.format = 5;
   REFUSED(palm_kits_stretch(&bad, NULL, &input));
@@ -306,7 +320,7 @@ static void kits(void) {
   TAKEN(palm_kits_portrait_create(&network, NULL, &right, &portrait));
   REFUSED(palm_kits_portrait_run(portrait, &image, NULL, NULL, NULL));
   REFUSED(palm_kits_portrait_run(portrait, &image, NULL, NULL, &mask));
-  mask.width = image.width, mask.height = image.height;
+  mask = mask_of(&image, NULL);
   REFUSED(palm_kits_portrait_run(portrait, &image, NULL, NULL, &mask));
   mask.data = &value, mask.stride = 3;
   REFUSED(palm_kits_portrait_run(portrait, &image, NULL, NULL, &mask));
@@ -324,7 +338,7 @@ static void some_pieces(void) {
   palm_kits_crop crop;
   palm_kits_input input = PALM_KITS_INPUT(data, sizeof data, 0, 0);
   palm_kits_placement at;
-  palm_kits_mask whole = {mask, 0, 0, 0}, other = {alpha, 0, 0, 0};
+  const palm_kits_mask whole = mask_of(&image, mask), other = mask_of(&image, alpha);
   size_t rows[10], kept, i;
   const int side = 1 + below(40);
   part.x = any(), part.y = any(), part.width = any(), part.height = any();
@@ -341,9 +355,8 @@ static void some_pieces(void) {
   palm_kits_face_crop(boxes, values, &crop);
   palm_kits_hand_crop(boxes, values, &crop);
   palm_kits_nms(boxes, values, 10, share(), values, 2, share(), rows, data, &kept);
-  whole.width = other.width = image.width, whole.height = other.height = image.height;
   for (i = 0; i < 64 * 64; ++i) mask[i] = (float)share();
-  palm_kits_mask_clean(mask, image.width, image.height);
+  palm_kits_mask_clean(mask, whole.width, whole.height);
   palm_kits_mask_opacity(&image, &whole, &other);
   for (i = 0; i < 3 * 40 * 40; ++i) data[i] = (float)share();
   TAKEN(palm_kits_mask_enlarge(&image, data, side, 1 + below(40), below(2), &whole));
@@ -387,9 +400,8 @@ static void some_video(int is_video) {
     palm_kits_frame frame = some_frame(&motion), *now = is_video && below(4) ? &frame : NULL;
     palm_kits_part part = {0, 0, 0, 0}, *where = below(3) ? NULL : &part;
     palm_kits_list list = {0, 64};
-    palm_kits_mask mask = {data, 0, 0, 0};
+    const palm_kits_mask mask = mask_of(&image, data);
     size_t k;
-    mask.width = image.width, mask.height = image.height;
     part.x = any(), part.y = any(), part.width = any(), part.height = any();
     palm_kits_meshes_run(meshes, &image, where, now, found_meshes, &list);
     list.room = 64;
@@ -400,7 +412,7 @@ static void some_video(int is_video) {
     for (k = 0; k < list.count; ++k) {
       const float *box = found_faces[k].box;
       CHECK(box[0] >= 0 && box[1] >= 0 && box[2] > 0 && box[3] > 0);
-      CHECK(box[0] + box[2] <= image.width + 0.01f && box[1] + box[3] <= image.height + 0.01f);
+      CHECK(box[0] + box[2] <= mask.width + 0.01f && box[1] + box[3] <= mask.height + 0.01f);
     }
     if (palm_kits_hair_run(hair, &image, where, now, found_faces, list.count, &mask)) continue;
     for (k = 0; k < (size_t)image.width * (size_t)image.height; ++k)

@@ -33,7 +33,7 @@ static palm_network *opened(const char *models, const char *name, palm_kits_netw
 
 /* A binary PPM, in memory that the caller frees. */
 static palm_kits_image read_picture(const char *path) {
-  palm_kits_image image = {NULL, 0, 0, 0, PALM_KITS_RGB};
+  palm_kits_image image = PALM_KITS_IMAGE(NULL, 0, 0, PALM_KITS_RGB);
   FILE *file = fopen(path, "rb");
   uint8_t *pixels;
   size_t size;

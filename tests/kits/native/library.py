@@ -33,6 +33,8 @@ class Image(Structure):
         ("height", c_int32),
         ("stride", c_size_t),
         ("format", c_int32),
+        ("rotation", c_int32),
+        ("is_mirrored", c_int32),
     ]
 
 

@@ -71,7 +71,7 @@ int main(void) {
   const palm_kits_size square = {64, 64};
   palm_kits_network detector = {run, NULL, NULL, 0}, close = {run, NULL, NULL, 1};
   palm_kits_options options = PALM_KITS_MESHES;
-  palm_kits_image image = {&pixels[0][0][0], WIDTH, HEIGHT, 0, PALM_KITS_RGB};
+  palm_kits_image image = PALM_KITS_IMAGE(&pixels[0][0][0], WIDTH, HEIGHT, PALM_KITS_RGB);
   palm_kits_mask mask = {&mask_data[0][0], 0, WIDTH, HEIGHT};
   palm_kits_mask alpha = {&alpha_data[0][0], 0, WIDTH, HEIGHT};
   palm_kits_meshes *meshes;

@@ -44,10 +44,10 @@ final class Main {
         }
         long handle = faces.create(given[0]);
         float[] to = new float[12];
-        int count = faces.find(handle, pixels, width, height, stride, 0, to);
+        int count = faces.find(handle, pixels, width, height, stride, 90, 0, to);
         for (int i = 0; i < 6 * count; ++i) System.out.print(to[i] + " ");
         try {
-            faces.find(handle, pixels, width, height + 1, stride, 40, to);
+            faces.find(handle, pixels, width, height + 1, stride, 90, 40, to);
         } catch (IllegalStateException error) {
             System.out.println(error.getMessage());
         }
@@ -78,7 +78,7 @@ def test_the_bridge_to_java(tmp_path: Path, astronaut: Image) -> None:
     sources = [str(tmp_path / f"{name}.java") for name in ("Faces", "Main")]
     run([str(JAVAC), "-d", str(tmp_path), *sources])
     picture = np.zeros((512, 520, 4), np.uint8)
-    picture[:, :512, :3] = astronaut
+    picture[:, :512, :3] = np.rot90(astronaut)
     # As cameras have it: nothing behind the last row.
     pixels = picture.tobytes()[: -8 * 4]
     (tmp_path / "pixels").write_bytes(pixels)

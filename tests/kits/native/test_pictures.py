@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from palmkit.kits.crop import Crop, sample
 from palmkit.kits.face.crop import crop_from_keypoints, crop_from_mesh
 from palmkit.kits.hands import crop as hand_crops
-from palmkit.kits.image import Image, letterbox, resize
+from palmkit.kits.image import Flip, Image, Rotation, letterbox, read_image, resize
 from palmkit.kits.portrait.views import shrink
 from tests.kits.native import library
 from tests.kits.native.library import Library
@@ -79,6 +79,31 @@ def test_every_format_and_layout(
     expected = (expected - mean) * scale
     found = ours if layout == library.NHWC else ours.transpose(1, 2, 0)
     assert np.array_equal(found, expected) and kept.size
+
+
+@pytest.mark.parametrize("rotation", [0, 90, 180, 270])
+@pytest.mark.parametrize("flip", [None, "horizontal"])
+@pytest.mark.parametrize("format", [library.RGB, library.BGRA])
+def test_pictures_that_are_not_upright(
+    c: Library, astronaut: Image, rotation: Rotation, flip: Flip | None, format: int
+) -> None:
+    lying = np.ascontiguousarray(astronaut[:400])
+    given, kept = library.image(lying, format, 5)
+    given.rotation, given.is_mirrored = rotation, int(flip is not None)
+    upright = read_image(lying, rotation=rotation, flip=flip)
+    ours = np.empty((90, 100, 3), np.float32)
+    part = (60, 30, 250, 301)
+    at = library.Placement()
+    c.call(
+        "letterbox",
+        byref(given),
+        byref(library.Part(*part)),
+        1.0,
+        byref(library.input_of(ours)),
+        byref(at),
+    )
+    expected, _ = letterbox(upright, 90, 100, part=part)
+    assert np.array_equal(ours, expected) and kept.size
 
 
 @pytest.mark.parametrize("shape", [(512, 512), (486, 512), (511, 333), (1024, 980), (100, 200)])

@@ -66,7 +66,7 @@ static void *work(void *user) {
       palm_kits_portrait_create(&close, NULL, &options, &portrait))
     end();
   for (frame = 0; frame < FRAMES; ++frame) {
-    palm_kits_image image = {&frames[frame][0][0][0], WIDTH, HEIGHT, 0, PALM_KITS_BGR};
+    palm_kits_image image = PALM_KITS_IMAGE(&frames[frame][0][0][0], WIDTH, HEIGHT, PALM_KITS_BGR);
     palm_kits_list list = {0, 16};
     size_t i;
     if (palm_kits_meshes_run(meshes, &image, NULL, NULL, found, &list) ||
