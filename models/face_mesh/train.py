@@ -1,7 +1,7 @@
 """Train the face mesh.
 
 `python -m palmkit.models.face_mesh.train PACK OUT` goes on from OUT/checkpoint.pt where there is
-one.
+one; `--start` is a .palm of which only the weights are taken.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from palmkit.engine import convert
 from palmkit.kits.face.topology import POINTS
 from palmkit.models.face_mesh.compose import Bank, Batch, Composer
 from palmkit.models.face_mesh.indexes import (
@@ -27,16 +28,19 @@ from palmkit.models.face_mesh.indexes import (
 )
 from palmkit.models.face_mesh.network import SIZE, FaceMesh, Prediction
 from palmkit.models.training.loop import Recipe, Trainer, read_options, train
+from palmkit.models.training.start import start_from
 
 # The usual distance of the eyes in a teacher's crop, in its sides: the unit of errors.
 EYE_DISTANCE = 0.27
+# How many crops normalisations take their statistics from.
+SAMPLE = 384
 # Points whose distance tells whether an eye or the mouth is open.
 OPENINGS = ((159, 145), (158, 153), (160, 144), (386, 374), (385, 380), (387, 373), (13, 14))
 
 
 @dataclass(frozen=True)
 class MeshRecipe(Recipe):
-    """Hyperparameters of the training."""
+    """Hyperparameters of the training; start: a model file, or nothing."""
 
     steps: int = 60_000
     batch: int = 384
@@ -48,6 +52,7 @@ class MeshRecipe(Recipe):
     size: int = SIZE
     # From this share of the training on, more and more pictures are drawn nearly as they are.
     ease_from: float = 0.6
+    start: str = ""
 
 
 def importance(device: torch.device) -> Tensor:
@@ -104,6 +109,10 @@ class MeshTrainer(Trainer):
         network.set_mean(bank.mean.cpu())
         super().__init__(recipe, network, bank.device)
         self.composer = Composer(bank, recipe.size, self.fast)
+        if recipe.start:
+            seen = self.composer.compose(SAMPLE, 1.0).images
+            start_from(network, convert(recipe.start), seen, unit=255)
+            self.averaged.load_state_dict(network.state_dict())
         self.weight = importance(bank.device)
         self.judge = torch.compile(self.forward, dynamic=False) if self.fast else self.forward
 

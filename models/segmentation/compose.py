@@ -32,6 +32,8 @@ STRIPED = 0.3
 # Share of the pictures seen as the kit's second look does: the people alone, with a margin of so
 # much of their width and height.
 CLOSE, MARGIN = 0.3, (0.05, 0.35)
+# How many times the width and height of a cut-out's picture the view has, at most: people far away.
+FAR = 2.8
 # Shares of the pictures, of hair, seen round a face where there is one; up to that share, by
 # whether there is one, round the head of a person.
 BY_FACE, BY_HEAD = 0.65, (0.9, 0.5)
@@ -217,9 +219,9 @@ class Composer:
         kind = torch.rand(count, 1, device=device)
         share = torch.where(kind < 0.65 + 0.2 * self.ease, near, part)
         if wide:
-            more = uniform(0.9, 1.8, count, 1, device=device).expand(-1, 2)
-            share = torch.where(kind > 0.4, more, share)
-        share = share.clamp(max=1.9)
+            more = uniform(np.log(0.9), np.log(FAR), count, 1, device=device).exp()
+            share = torch.where(kind > 0.4, more.expand(-1, 2), share)
+        share = share.clamp(max=FAR)
         span = whole * share
         # Pictures that are very wide or high are seen less stretched now and then.
         square = span.amin(dim=1, keepdim=True).expand(-1, 2) * 1.15

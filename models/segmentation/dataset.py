@@ -77,12 +77,15 @@ SET_WEIGHTS = {
 # How far a set's labels count in the loss; 1 where not named.
 TRUST = {
     "portrait": {
-        "eden": 0.5,
+        "eden": 0.3,
         "aaf": 0.5,
         "figaro": 0.5,
         "maskon": 0.5,
         "subhi": 0.5,
-        "workers": 0.7,
+        "workers": 0.25,
+        "ccp_unlabelled": 0.6,
+        "interfaces": 0.6,
+        "hagrid": 0.6,
     },
     "hair": {
         "maskon": 0.5,

@@ -16,7 +16,7 @@ from torch.nn import functional
 from palmkit.models.segmentation.compose import Batch, Composer
 from palmkit.models.segmentation.dataset import Bank
 from palmkit.models.segmentation.losses import mask_loss
-from palmkit.models.segmentation.network import FINDER, FINDER_SIZE, SIZE
+from palmkit.models.segmentation.network import FINDER, FINDER_SIZE, SIZE, MaskNetwork
 from palmkit.models.segmentation.train import MaskRecipe, MaskTrainer, begin, read_guide
 from palmkit.models.training.loop import read_options, train
 from palmkit.models.training.pixels import drawn_rows, uniform
@@ -34,7 +34,7 @@ class FinderTrainer(MaskTrainer):
         self, recipe: MaskRecipe, bank: Bank, device: torch.device, guide: nn.Module
     ) -> None:
         """Set up the training; `guide` as in MaskTrainer."""
-        super().__init__(recipe, bank, device, guide, FINDER)
+        super().__init__(recipe, bank, device, guide, MaskNetwork(FINDER))
         self.composer = Composer(bank, recipe.task, SIZE, close=0.0, crowded=MORE)
 
     def drawn(self) -> Batch:

@@ -3,8 +3,8 @@
 `python -m palmkit.models.segmentation.train PACK OUT --task portrait --teacher TEACHER.npz --stage
 guide --encoder ENCODER.npz` trains the guide, and without the stage, with `--guide GUIDE.pt`, the
 network that ships beside it, or beside the mean of several, `--guide A.pt,B.pt`: `--network best`
-the larger one. Both go on from OUT/checkpoint.pt where there is one; `--start` is a checkpoint or a
-.palm of which only the weights are taken.
+the larger one. A guide may learn beside earlier ones too. All go on from OUT/checkpoint.pt where
+there is one; `--start` is a checkpoint or a .palm of which only the weights are taken.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ from palmkit.models.segmentation.compose import Batch, Composer, patched, roughe
 from palmkit.models.segmentation.dataset import Bank
 from palmkit.models.segmentation.guide import Guide, Guides, folded
 from palmkit.models.segmentation.losses import PARTS, mask_loss
-from palmkit.models.segmentation.network import SIZE, WIDTHS, Maps, MaskNetwork, Widths
+from palmkit.models.segmentation.network import SIZE, WIDTHS, Maps, MaskNetwork
 from palmkit.models.segmentation.teacher_network import SelfieNetwork
 from palmkit.models.training.loop import Recipe, Recorded, Trainer, read_options, train
 from palmkit.models.training.start import start_from
 
 # From this share of the steps on the compositions come nearer to pictures as they are.
 EASE_FROM = 0.6
-# What a set's mask counts beside the guide's word; what that counts where it is alone.
-TRUTH, UNKNOWN_WEIGHT = 0.4, 0.6
+# What a set's mask counts beside the guide's word, for a network and for another guide; what that
+# word counts where it is alone.
+TRUTH, GUIDE_TRUTH, UNKNOWN_WEIGHT = 0.4, 0.7, 0.6
 
 # How many compositions normalisations take their statistics from.
 SAMPLE = 128
@@ -127,25 +128,6 @@ class Composing(Trainer):
         return roughen(images, self.ease)
 
 
-class GuideTrainer(Composing):
-    """Trains the guide on the known masks."""
-
-    parts: ClassVar[tuple[str, ...]] = PARTS
-
-    def __init__(
-        self, recipe: MaskRecipe, bank: Bank, device: torch.device, teacher: SelfieNetwork
-    ) -> None:
-        """Set up the training.
-
-        teacher: the network that the guide reads.
-        """
-        torch.manual_seed(recipe.seed)
-        encoder = MobileNetV2()
-        if recipe.encoder:
-            encoder = pretrained(Path(recipe.encoder), sample(bank, recipe.task))
-        super().__init__(recipe, Guide(teacher.to(device).eval(), encoder), bank, device)
-
-
 class MaskTrainer(Composing):
     """Trains the network that ships, beside a guide if there is one.
 
@@ -154,6 +136,7 @@ class MaskTrainer(Composing):
     """
 
     parts: ClassVar[tuple[str, ...]] = PARTS
+    truth: ClassVar[float] = TRUTH
 
     def __init__(
         self,
@@ -161,14 +144,15 @@ class MaskTrainer(Composing):
         bank: Bank,
         device: torch.device,
         guide: nn.Module | None = None,
-        widths: Widths | None = None,
+        network: nn.Module | None = None,
     ) -> None:
         """Set up the training.
 
-        guide: gives Maps of pictures. widths: of the network; None: the task's.
+        guide: gives Maps of pictures. network: what is trained; None: the task's.
         """
         torch.manual_seed(recipe.seed)
-        network = MaskNetwork(widths or WIDTHS[recipe.model])
+        if network is None:
+            network = MaskNetwork(WIDTHS[recipe.model])
         super().__init__(recipe, network, bank, device)
         self.reuse = recipe.reuse
         self.guide: nn.Module | None = None
@@ -204,7 +188,7 @@ class MaskTrainer(Composing):
         # Mirrored, the guide errs in other places.
         words = [self.guide(seen).logits, self.guide(seen.flip(3)).logits.flip(3)]
         word = torch.stack(words).float().sigmoid().mean(dim=0)
-        target = torch.lerp(word, target, TRUTH * weight)
+        target = torch.lerp(word, target, self.truth * weight)
         weight = weight.clamp(min=UNKNOWN_WEIGHT)
         rows = torch.cat([images, target, weight], 1).half()
         self.pool.index_copy_(0, self.place, rows)
@@ -223,6 +207,35 @@ class MaskTrainer(Composing):
         return Batch(drawn[:, :3], drawn[:, 3:4], drawn[:, 4:])
 
 
+class GuideTrainer(MaskTrainer):
+    """Trains a guide on the known masks, and on what earlier guides say if there are any.
+
+    Pictures without masks teach it nothing but by these (Xie et al., Self-training with noisy
+    student, CVPR 2020).
+    """
+
+    truth: ClassVar[float] = GUIDE_TRUTH
+
+    def __init__(
+        self,
+        recipe: MaskRecipe,
+        bank: Bank,
+        device: torch.device,
+        teacher: SelfieNetwork,
+        earlier: nn.Module | None = None,
+    ) -> None:
+        """Set up the training.
+
+        teacher: the network that the guide reads. earlier: gives Maps of pictures.
+        """
+        torch.manual_seed(recipe.seed)
+        encoder = MobileNetV2()
+        if recipe.encoder:
+            encoder = pretrained(Path(recipe.encoder), sample(bank, recipe.task))
+        network = Guide(teacher.to(device).eval(), encoder)
+        super().__init__(recipe, bank, device, earlier, network)
+
+
 def main(arguments: Iterable[str] | None = None) -> None:
     """Run the command line."""
     options, recipe, device = read_options("train a mask network", MaskRecipe, arguments)
@@ -231,10 +244,12 @@ def main(arguments: Iterable[str] | None = None) -> None:
             f"--task, --network: expected one of {', '.join(WIDTHS)}, got {recipe.model}"
         )
     bank = Bank(options.pack, recipe.task, device)
+    guide = read_guide(options.teacher, recipe.guide)
     if recipe.stage == "guide":
-        trainer: Composing = GuideTrainer(recipe, bank, device, SelfieNetwork(options.teacher))
+        teacher = SelfieNetwork(options.teacher)
+        trainer: MaskTrainer = GuideTrainer(recipe, bank, device, teacher, guide)
     else:
-        trainer = MaskTrainer(recipe, bank, device, read_guide(options.teacher, recipe.guide))
+        trainer = MaskTrainer(recipe, bank, device, guide)
     begin(trainer, bank)
     train(trainer, options.out, options.minutes)
 

@@ -12,10 +12,10 @@ from torch import Tensor, nn
 
 from palmkit.engine.ir import Graph
 
-# Weight and bias of a convolution; the bias is empty where there is none.
+# Weight and bias of a layer; the bias is empty where there is none.
 Weights: TypeAlias = tuple[NDArray[np.float32], NDArray[np.float32]]
-CONVOLUTIONS = frozenset({"conv", "fused_conv", "conv_transpose", "fused_conv_transpose"})
-AnyConvolution: TypeAlias = nn.Conv2d | nn.ConvTranspose2d
+LAYERS = frozenset({"conv", "fused_conv", "conv_transpose", "fused_conv_transpose", "gemm"})
+AnyLayer: TypeAlias = nn.Conv2d | nn.ConvTranspose2d | nn.Linear
 
 
 def start_from(
@@ -37,28 +37,26 @@ def start_with(
     unit: float = 1.0,
     apart: Collection[nn.Module] = (),
 ) -> None:
-    """Give a network the weights of convolutions whose normalisations were folded into them.
+    """Give a network the weights of layers whose normalisations were folded into them.
 
-    Its convolutions take them in the order in which they run. A batch normalisation
-    behind one takes the statistics that its outputs have on `images`, float32[n, c, h, w], and
-    gives them back, so that training starts with what they compute.
+    Its convolutions and linear layers take them in the order in which they run. A batch
+    normalisation behind one takes the statistics that its outputs have on `images`,
+    float32[n, c, h, w], and gives them back, so that training starts with what they compute.
     unit: what their input is in units of the network's, by which the first weights are
     multiplied.
-    apart: convolutions that stay as they are, such as those that only training has.
-    Raises ValueError if the convolutions differ in number or shape.
+    apart: layers that stay as they are, such as those that only training has.
+    Raises ValueError if the layers differ in number or shape.
     """
-    convolutions = [each for each in _in_order(network, images[:1]) if each[0] not in apart]
-    ours = [tuple(each.weight.shape) for each, _ in convolutions]
+    layers = [each for each in _in_order(network, images[:1]) if each[0] not in apart]
+    ours = [tuple(each.weight.shape) for each, _ in layers]
     theirs = [weight.shape for weight, _ in weights]
     if ours != theirs:
-        raise ValueError(f"expected a model with convolutions of {ours}, got one with {theirs}")
-    for index, ((convolution, norm), (weight, bias)) in enumerate(
-        zip(convolutions, weights, strict=True)
-    ):
-        convolution.weight.copy_(torch.from_numpy(weight) * (1.0 if index else unit))
+        raise ValueError(f"expected a model with layers of {ours}, got one with {theirs}")
+    for index, ((layer, norm), (weight, bias)) in enumerate(zip(layers, weights, strict=True)):
+        layer.weight.copy_(torch.from_numpy(weight) * (1.0 if index else unit))
         if norm is None:
-            if convolution.bias is not None:
-                convolution.bias.copy_(torch.from_numpy(bias))
+            if layer.bias is not None:
+                layer.bias.copy_(torch.from_numpy(bias))
         else:
             assert norm.running_mean is not None and norm.running_var is not None
             norm.running_mean.zero_()
@@ -72,7 +70,7 @@ def start_with(
             seen[module] = (x.mean(dim=(0, 2, 3)), x.var(dim=(0, 2, 3)))
 
     _watch(network, images, note)
-    for _, norm in convolutions:
+    for _, norm in layers:
         if norm is not None:
             mean, variance = seen[norm]
             assert norm.running_mean is not None and norm.running_var is not None
@@ -87,7 +85,7 @@ def _watch(network: nn.Module, images: Tensor, note: Callable[[nn.Module, Tensor
     hooks = [
         module.register_forward_pre_hook(lambda each, given: note(each, given[0]))
         for module in network.modules()
-        if isinstance(module, (nn.Conv2d, nn.ConvTranspose2d, nn.BatchNorm2d))
+        if isinstance(module, (nn.Conv2d, nn.ConvTranspose2d, nn.Linear, nn.BatchNorm2d))
     ]
     was_training = network.training
     network.eval()(images)
@@ -98,12 +96,12 @@ def _watch(network: nn.Module, images: Tensor, note: Callable[[nn.Module, Tensor
 
 def _in_order(
     network: nn.Module, image: Tensor
-) -> Sequence[tuple[AnyConvolution, nn.BatchNorm2d | None]]:
-    """Return the convolutions in the order in which they run, each with its normalisation."""
-    found: list[tuple[AnyConvolution, nn.BatchNorm2d | None]] = []
+) -> Sequence[tuple[AnyLayer, nn.BatchNorm2d | None]]:
+    """Return the layers in the order in which they run, each with its normalisation."""
+    found: list[tuple[AnyLayer, nn.BatchNorm2d | None]] = []
 
     def note(module: nn.Module, _: Tensor) -> None:
-        if isinstance(module, (nn.Conv2d, nn.ConvTranspose2d)):
+        if isinstance(module, (nn.Conv2d, nn.ConvTranspose2d, nn.Linear)):
             found.append((module, None))
         elif isinstance(module, nn.BatchNorm2d):
             found[-1] = (found[-1][0], module)
@@ -113,7 +111,10 @@ def _in_order(
 
 
 def weights_of(graph: Graph) -> list[Weights]:
-    """Return weight and bias of each convolution in order; integers as the numbers they mean."""
+    """Return weight and bias of each convolution and linear layer in order.
+
+    Integers become the numbers they mean; a linear layer's weight is [outputs, inputs].
+    """
     meant = {node.outputs[0]: node for node in graph.nodes if node.op == "dequantize_linear"}
 
     def value(name: str) -> NDArray[np.float32]:
@@ -131,8 +132,10 @@ def weights_of(graph: Graph) -> list[Weights]:
 
     found: list[Weights] = []
     for node in graph.nodes:
-        if node.op in CONVOLUTIONS:
+        if node.op in LAYERS:
             weight = value(node.inputs[1])
+            if node.op == "gemm" and not node.attrs.get("transB", 0):
+                weight = np.ascontiguousarray(weight.T)
             bias = next(iter(node.inputs[2:]), "")
             found.append((weight, value(bias) if bias else np.zeros(0, np.float32)))
     return found

@@ -7,6 +7,7 @@ from PIL import Image
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "models/face_mesh"
+MODEL = FOLDER / "face_mesh.palm"
 TEACHER = ROOT.parent / "shared/teachers/face_landmark_with_attention.tflite"
 
 
@@ -167,6 +168,24 @@ def test_training_resumes_to_the_same_weights(tmp_path: Path) -> None:
     assert states[0]["step"] == states[1]["step"] == 4
     for name, value in states[0]["averaged"].items():
         assert torch.equal(value, states[1]["averaged"][name]), name
+
+
+def test_training_starts_with_the_weights_that_ship() -> None:
+    torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
+    from palmkit.engine import convert, load
+    from palmkit.models.face_mesh.network import FaceMesh
+    from palmkit.models.training.start import start_from
+
+    image = np.random.default_rng(0).integers(0, 255, (1, 160, 160, 3)).astype(np.float32)
+    network = FaceMesh()
+    seen = torch.from_numpy(image).permute(0, 3, 1, 2) / 255
+    start_from(network, convert(MODEL), seen, unit=255)
+    with torch.no_grad():
+        found = network.eval()(seen)
+    expected = load(MODEL).run({"image": image})
+    np.testing.assert_allclose(found.points, expected["points"], atol=1e-4)
+    np.testing.assert_allclose(found.visibility.sigmoid(), expected["visibility"], atol=1e-4)
+    np.testing.assert_allclose(found.presence.sigmoid(), expected["presence"][0], atol=1e-4)
 
 
 def test_bent_pictures_and_points_move_together() -> None:

@@ -33,7 +33,7 @@ def test_a_network_goes_on_from_what_was_exported(tmp_path: Path) -> None:
         found = [level.distances for level in new.train(is_training)(images)]
         for one, other in zip(found, expected, strict=True):
             np.testing.assert_allclose(one.detach(), other.detach(), rtol=2e-3, atol=2e-3)
-    with pytest.raises(ValueError, match="expected a model with convolutions of"):
+    with pytest.raises(ValueError, match="expected a model with layers of"):
         start_from(DetectorNetwork(5, SIZES["best"]), convert(tmp_path / "old.onnx"), images)
 
 
