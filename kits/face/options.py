@@ -5,16 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, get_args
 
 from palmkit.kits.detection import SIDE_MULTIPLE
-from palmkit.kits.options import RUNNING, VIDEOS, Between, OneOf, Options, Whole, option
+from palmkit.kits.options import (
+    RUNNING,
+    VIDEOS,
+    Between,
+    OneOf,
+    Options,
+    Quality,
+    Whole,
+    option,
+)
 
 if TYPE_CHECKING:
     from palmkit.kits.kit import ModelSource
 
 MESH = "mesh"
-Quality: TypeAlias = Literal["fast", "best"]
 # The shipped network of each quality.
 DETECTORS: Mapping[Quality, str] = {"fast": "face_detector", "best": "face_detector_best"}
 

@@ -43,7 +43,6 @@ class HairSegmenter(Segmenter):
     """
 
     name: ClassVar[str] = "hair segmenter"
-    model_name: ClassVar[str] = "hair"
     subject: ClassVar[Subject] = "hair"
 
     @made_of(HairSegmenterArguments)
@@ -53,7 +52,7 @@ class HairSegmenter(Segmenter):
         Raises ValueError for an option that cannot be, ImageError for a background that cannot
         be read, ModelError for a model that cannot.
         """
-        super().__init__(options)
+        super().__init__(options, "hair")
         self._faces = FaceDetector(
             "image" if options.mode == "image" else "video",
             max_faces=options.max_faces,

@@ -25,9 +25,9 @@ from palmkit.kits.options import Modes, kept, made_of, same_option
 from palmkit.kits.portrait import refine
 from palmkit.kits.portrait.compose import Backdrop, Background
 from palmkit.kits.portrait.finder import Finder
-from palmkit.kits.portrait.options import PortraitOptions, SegmenterOptions
+from palmkit.kits.portrait.options import NETWORKS, PortraitOptions, SegmenterOptions
 from palmkit.kits.portrait.steady import Steady
-from palmkit.kits.portrait.views import Box, Halves, closer
+from palmkit.kits.portrait.views import Box, Halves, closer, part_of
 from palmkit.kits.results import Mask
 from palmkit.kits.results.mask import Subject
 
@@ -40,15 +40,17 @@ class SegmenterArguments(Modes[Mask], SegmenterOptions):
 class Segmenter(Kit[Mask]):
     """Common base of both kits, which differ in the views of a picture that their network gets."""
 
-    model_name: ClassVar[str]
     subject: ClassVar[Subject]
 
-    def __init__(self, options: SegmenterArguments) -> None:
-        """Open the model of both kits; the subclass ends with `_open`."""
+    def __init__(self, options: SegmenterArguments, network: str) -> None:
+        """Open the model of both kits; the subclass ends with `_open`.
+
+        network: the shipped one, unless the options have another.
+        """
         super().__init__(options)
         self._options = options
         self._backdrop = None if options.background is None else Backdrop.of(options.background)
-        self._seen_by = Current(options.model, self.model_name, options)
+        self._seen_by = Current(options.model, network, options)
         self._finder: Finder | None = None
         self._side = 0
 
@@ -132,7 +134,6 @@ class PortraitSegmenter(Segmenter):
     """
 
     name: ClassVar[str] = "portrait segmenter"
-    model_name: ClassVar[str] = "portrait"
     subject: ClassVar[Subject] = "person"
 
     @made_of(PortraitSegmenterArguments)
@@ -142,7 +143,8 @@ class PortraitSegmenter(Segmenter):
         Raises ValueError for an option that cannot be, ImageError for a background that cannot
         be read, ModelError for a model that cannot.
         """
-        super().__init__(options)
+        super().__init__(options, NETWORKS[options.quality])
+        self._many = options.mode == "image" and options.quality == "best"
         looks = options.mode == "image" and options.second_pass
         self._open(Finder(options.finder_model, options) if looks else None)
 
@@ -166,6 +168,8 @@ class PortraitSegmenter(Segmenter):
         else:
             box, view = whole, crop.part(whole, self._side)
             coarse = refine.without_specks(self._infer(view))
+        if self._many:
+            coarse = self._infer_anew(crop, whole, box, view, coarse)
         if time_s is not None and self._options.smoothing:
             place = (left, top, right - left, bottom - top)
             coarse = self._steady.update(coarse, view, place, time_s)
@@ -194,6 +198,23 @@ class PortraitSegmenter(Segmenter):
             view = picture.part(box, self._side)
             coarse = refine.without_specks(self._infer(view))
         return box, view, coarse
+
+    def _infer_anew(
+        self, picture: Halves, whole: Box, box: Box, view: Image, coarse: refine.Mask
+    ) -> refine.Mask:
+        """Return the mean of what the network says of a part, of all, and of their mirror images.
+
+        It errs in other places in each. box, view, coarse: as _infer_closer returns them.
+        """
+        words = [coarse, self._infer_mirrored(view)]
+        if box != whole:
+            seen = picture.part(whole, self._side)
+            words += [part_of(self._infer(seen), box, whole)]
+            words += [part_of(self._infer_mirrored(seen), box, whole)]
+        return refine.without_specks(np.mean(words, axis=0))
+
+    def _infer_mirrored(self, view: Image) -> refine.Mask:
+        return self._infer(np.ascontiguousarray(view[:, ::-1]))[:, ::-1]
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -143,6 +143,28 @@ def closer(coarse: Mask, seen: Box) -> Box | None:
     return left + box[0], top + box[1], left + box[2], top + box[3]
 
 
+def part_of(coarse: Mask, box: Box, seen: Box) -> Mask:
+    """Return a part of what was found, as a mask of the same size.
+
+    coarse: float32[n, n], 0..1, of the part `seen` of a picture; box: the wanted part of that.
+    """
+    import cv2
+
+    side = coarse.shape[0]
+    rows: list[list[float]] = []
+    for axis in (0, 1):
+        start, full = box[axis] - seen[axis], seen[axis + 2] - seen[axis]
+        share = (box[axis + 2] - box[axis]) / full
+        # Middles of pixels lie at a half.
+        shift = start / full * side + (share - 1) / 2
+        rows.append([share, 0.0, shift] if axis == 0 else [0.0, share, shift])
+    how = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
+    drawn = cv2.warpAffine(
+        coarse, np.array(rows), (side, side), flags=how, borderMode=cv2.BORDER_REPLICATE
+    )
+    return cast(Mask, drawn)
+
+
 def _stretch(start: int, length: int, places: int, pixels: int) -> tuple[int, int]:
     """Return start and end in a picture, with a margin, so that the part is halved exactly."""
     room = ROOM * length

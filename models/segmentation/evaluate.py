@@ -31,6 +31,7 @@ import numpy as np
 import numpy.typing as npt
 from tqdm import tqdm
 
+from palmkit.kits.options import Quality
 from palmkit.models import kinds
 from palmkit.models.segmentation.crop import crop_round, fitted, put_back
 from palmkit.models.segmentation.dataset import KINDS, read_labels
@@ -49,8 +50,8 @@ MODELS = Path(__file__).parents[1]
 # Of the diagonal: as DAVIS has it, and one pixel of these pictures.
 TOLERANCES = {"boundary": 0.008, "edge": 0.0025}
 FRAMES = 10
-# It is measured on the portrait network's pictures.
-FINDER = "person_finder"
+# Measured on the portrait network's pictures: the finder, and the network of quality="best".
+FINDER, BEST = "person_finder", "portrait_best"
 
 # Steps in percent of a picture that a mask covers.
 SHARES = (0, 10, 25, 101)
@@ -275,10 +276,11 @@ def contenders(task: str, model: Path, teachers: Path) -> dict[str, Masker]:
     ours = Network(model)
     if task == FINDER:
         return {"palmkit": ours.once}
-    if task == "portrait":
+    if task in ("portrait", BEST):
         teacher = PersonTeacher(teachers / "selfie_segmentation.tflite")
-        person = PortraitSegmenter(model=model)
-        frame = PortraitSegmenter(model=model, second_pass=False)
+        quality: Quality = "best" if task == BEST else "fast"
+        person = PortraitSegmenter(model=model, quality=quality)
+        frame = PortraitSegmenter("video", model=model, quality=quality, smoothing=False)
         return {
             "palmkit": ours.once,
             "palmkit kit": lambda picture: person.segment(picture).mask,
@@ -310,7 +312,7 @@ def show(metrics: Mapping[str, Mapping[str, Mapping[str, float]]]) -> None:
 def main(arguments: Iterable[str] | None = None) -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description="measure a mask network beside its teacher")
-    parser.add_argument("task", choices=(*KINDS, FINDER))
+    parser.add_argument("task", choices=(*KINDS, FINDER, BEST))
     parser.add_argument("data", type=Path, help="folder of the indexes")
     parser.add_argument("labels", type=Path, help="folder written by labels.py")
     parser.add_argument("teachers", type=Path, help="folder of the published networks")
@@ -320,7 +322,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
     options = parser.parse_args(None if arguments is None else list(arguments))
     task: str = options.task
     model = options.model or MODELS / task / f"{task}.palm"
-    pictures = "portrait" if task == FINDER else task
+    pictures = "portrait" if task in (FINDER, BEST) else task
     samples = list(read_samples(options.data, options.labels, pictures, options.part))
     metrics: dict[str, dict[str, dict[str, float]]] = {}
     spreads: dict[str, dict[str, kinds.Spread]] = {}

@@ -12,9 +12,9 @@ from palmkit import kits
 from palmkit.engine.errors import ImageError, ModelError
 from palmkit.kits import FaceDetector, FaceMesh, Faces
 from palmkit.kits.detection import Candidates, decode, merge
-from palmkit.kits.face.options import Quality
 from palmkit.kits.image import Image, Source
 from palmkit.kits.kit import shipped_model
+from palmkit.kits.options import Quality
 from tests.kits.conftest import Blobs, faces_that_cross, picture
 
 

@@ -73,6 +73,38 @@ def test_the_second_pass_is_at_the_people_alone(reds: Reds, finder: Reds) -> Non
     assert 1 - iou(found > 0.5, inside) < 0.6 * (1 - iou(once > 0.5, inside))
 
 
+def test_the_best_quality_also_sees_all_and_mirror_images(finder: Reds) -> None:
+    """A network that is less sure on one side is equally sure of both in the mean."""
+    image, inside = small_disc()
+    left, right = inside.copy(), inside.copy()
+    left[:, 475:], right[:, :485] = False, False
+
+    class Wrong(Reds):
+        """Is less sure of what is in the left half of a view."""
+
+        def run(self, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+            found = super().run(inputs)
+            found["mask"][:, :, : SIDE // 2] *= 0.7
+            return found
+
+    network = Wrong()
+    fast = PortraitSegmenter(model=network, finder_model=finder, refine=False)
+    once = fast.segment(image).mask
+    assert len(network.views) == 1
+    best = PortraitSegmenter(model=network, finder_model=finder, refine=False, quality="best")
+    mask = best.segment(image).mask
+    close, mirrored, whole, other = network.views[1:]
+    assert (close == network.views[0]).all()
+    assert (mirrored == close[:, ::-1]).all() and (other == whole[:, ::-1]).all()
+    assert (whole[..., 0] > 150).mean() < 0.1 * (close[..., 0] > 150).mean()
+    assert np.median(once[left]) < 0.75 and np.median(once[right]) > 0.95
+    assert np.median(mask[left]) == pytest.approx(np.median(mask[right]), abs=0.04)
+    network.views.clear()
+    with PortraitSegmenter("video", model=network, quality="best") as frames:
+        frames.segment(image)
+    assert len(network.views) == 1
+
+
 def test_further_people_are_in_the_box(reds: Reds, finder: Reds) -> None:
     boxes = ((40, 10, 80, 50), (250, 150, 70, 60))
     image = np.full((300, 400, 3), 120, np.uint8)

@@ -3,7 +3,7 @@ import pytest
 from numpy.typing import NDArray
 
 from palmkit.kits.image import Image
-from palmkit.kits.portrait.views import WHOLE, Halves, box_of_people, shrink
+from palmkit.kits.portrait.views import WHOLE, Halves, box_of_people, part_of, shrink
 
 SIZES = [(1, 1), (3, 700), (480, 640), (481, 639), (512, 512), (1080, 1920), (1201, 1599)]
 
@@ -31,6 +31,20 @@ def test_a_part_is_what_shrinking_gives(height: int, width: int) -> None:
             assert got.shape == (side, side, 3) and got.dtype == np.uint8
             wanted = shrink(image[box[1] : box[3], box[0] : box[2]], side)
             assert (got == wanted).all(), (box, side)
+
+
+def test_a_part_of_what_was_found_lies_where_the_part_does() -> None:
+    """Values that rise evenly over a picture are in any part what they are there."""
+    side, seen = 64, (10, 20, 410, 220)
+
+    def rise(left: int, top: int, right: int, bottom: int) -> NDArray[np.float32]:
+        middle = (np.arange(side) + 0.5) / side
+        x = left + (right - left) * middle
+        y = top + (bottom - top) * middle
+        return np.asarray(x[None] / 1000 + y[:, None] / 400, np.float32)
+
+    for box in (seen, (110, 60, 310, 160), (26, 36, 90, 204)):
+        np.testing.assert_allclose(part_of(rise(*seen), box, seen), rise(*box), atol=4e-4)
 
 
 @pytest.mark.parametrize(("height", "width"), [*SIZES[2:], (300, 1000)])
