@@ -57,13 +57,9 @@ void Sight::move(const Similarity& motion) {
   motion.points_in_space(points.data(), points.size() / 3);
 }
 
-CloseUp::CloseUp(const Options& options, Detector detector, const palm_kits_network* network,
-                 const char* what, float same_iou)
-    : options_(options),
-      detector_(std::move(detector)),
-      network_(network, what),
-      side_(network_.side()),
-      same_iou_(same_iou) {}
+CloseUp::CloseUp(const Options& options, const palm_kits_network* network, const char* what,
+                 float same_iou)
+    : options_(options), network_(network, what), side_(network_.side()), same_iou_(same_iou) {}
 
 std::vector<Found> CloseUp::run(View image, const palm_kits_part* part,
                                 const palm_kits_frame* frame) {

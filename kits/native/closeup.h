@@ -56,8 +56,8 @@ struct Found {
 
 class CloseUp {
  public:
-  CloseUp(const Options& options, Detector detector, const palm_kits_network* network,
-          const char* what, float same_iou);
+  CloseUp(const Options& options, const palm_kits_network* network, const char* what,
+          float same_iou);
   virtual ~CloseUp() = default;
   CloseUp(const CloseUp&) = delete;
   CloseUp& operator=(const CloseUp&) = delete;
@@ -76,7 +76,6 @@ class CloseUp {
   bool may_be(double presence) const;
 
   const Options options_;
-  const Detector detector_;
   const Network network_;
   const int side_;
 

@@ -10,6 +10,7 @@ namespace palm_kits {
 namespace {
 
 constexpr double kTileOverlap = 0.25;
+constexpr int kRow = 4;  // parts that are seen at once lie in rows of so many
 
 // The next multiple of kSideMultiple.
 int padded(double side) {
@@ -29,6 +30,12 @@ std::vector<int> starts(int low, int length, int side) {
   for (int i = 0; i < count; ++i)
     all.push_back(low + rounded(static_cast<double>(i) * (length - side) / (count - 1)));
   return all;
+}
+
+// Maps candidates of a placed part to the picture's pixels.
+void place(const palm_kits_placement& placement, Candidates& found) {
+  for (Corners<float>& each : found.boxes) to_picture(placement, each.data(), 2);
+  to_picture(placement, found.points.data(), found.points.size() / 2);
 }
 
 }  // namespace
@@ -87,10 +94,7 @@ Candidates Detector::search(View image, const Box& area, int size, float min_sco
                             int tile) const {
   const Part whole = part_of_box(area);
   const int longer = std::max(area.width(), area.height());
-  const double scale = std::min(static_cast<double>(size) / longer, max_enlarged_);
-  Candidates found =
-      infer(image, whole, {padded(area.width() * scale), padded(area.height() * scale)}, min_score,
-            scale);
+  Candidates found = infer_whole(image, area, size, min_score);
   if (tile && tile < longer) {
     const int side = padded(tile);
     for (int top : starts(area.top, area.height(), tile)) {
@@ -111,18 +115,84 @@ Candidates Detector::infer(View image, const Part& part, palm_kits_size wanted, 
   const Box box = clipped(&given, image);
   const palm_kits_size input = runnable(wanted, box.width(), box.height(), max_scale);
   const Fitted fitted = letterbox(image, box, input.width, input.height, max_scale);
+  Candidates found = decoded(fitted.canvas, min_score);
+  place(fitted.placement, found);
+  return found;
+}
+
+Candidates Detector::infer_whole(View image, const Box& area, int size, float min_score) const {
+  const double scale =
+      std::min(static_cast<double>(size) / std::max(area.width(), area.height()), max_enlarged_);
+  const palm_kits_size input{padded(area.width() * scale), padded(area.height() * scale)};
+  return infer(image, part_of_box(area), input, min_score, scale);
+}
+
+Candidates Detector::infer_parts(View image, const Box& area, const std::vector<Part>& parts,
+                                 int side, float min_score) const {
+  const int count = static_cast<int>(parts.size()), rows = (count + kRow - 1) / kRow;
+  const auto sheet = holding({std::min(count, kRow) * side, rows * side});
+  const Part whole = part_of_box(area);
+  Candidates found{keypoints_, {}, {}, {}};
+  if (!sheet) {
+    for (const Part& part : parts)
+      found.add(uncut(infer(image, part, {side, side}, min_score, max_enlarged_), part, whole));
+    return found;
+  }
+  Picture canvas(sheet->width, sheet->height);
+  std::vector<palm_kits_placement> placements;
+  for (int i = 0; i < count; ++i) {
+    const Part& at = parts[static_cast<size_t>(i)];
+    const palm_kits_part part{at[0], at[1], at[2], at[3]};
+    const Fitted fitted = letterbox(image, clipped(&part, image), side, side, max_enlarged_);
+    placements.push_back(fitted.placement);
+    for (int y = 0; y < side; ++y)
+      std::copy_n(fitted.canvas.row(y), 3 * side,
+                  canvas.row(i / kRow * side + y) + 3 * (i % kRow) * side);
+  }
+  const Candidates seen = decoded(canvas, min_score);
+  for (int i = 0; i < count; ++i) {
+    const auto left = static_cast<float>(i % kRow * side),
+               top = static_cast<float>(i / kRow * side);
+    const auto length = static_cast<float>(side);
+    Candidates own = seen.take([&](size_t row) {
+      const Corners<float>& box = seen.boxes[row];
+      const float x = (box[0] + box[2]) / 2, y = (box[1] + box[3]) / 2;
+      return x >= left && x < left + length && y >= top && y < top + length;
+    });
+    for (Corners<float>& box : own.boxes)
+      box = {box[0] - left, box[1] - top, box[2] - left, box[3] - top};
+    for (size_t k = 0; k < own.points.size(); k += 2)
+      own.points[k] -= left, own.points[k + 1] -= top;
+    place(placements[static_cast<size_t>(i)], own);
+    found.add(uncut(own, parts[static_cast<size_t>(i)], whole));
+  }
+  return found;
+}
+
+std::optional<palm_kits_size> Detector::holding(palm_kits_size wanted) const {
+  if (network_.sizes().empty()) return wanted;
+  std::optional<palm_kits_size> best;
+  for (const palm_kits_size& each : network_.sizes()) {
+    if (each.width < wanted.width || each.height < wanted.height) continue;
+    const int64_t pixels = int64_t{each.width} * each.height;
+    if (!best || pixels < int64_t{best->width} * best->height) best = each;
+  }
+  return best;
+}
+
+Candidates Detector::decoded(View canvas, float min_score) const {
   static constexpr const char* kNames[][3] = {{"score_8", "box_8", "points_8"},
                                               {"score_16", "box_16", "points_16"},
                                               {"score_32", "box_32", "points_32"}};
   std::vector<Output> outputs;
   for (size_t i = 0; i < 3; ++i) {
-    const int64_t height = input.height / kStrides[i], width = input.width / kStrides[i];
+    const int64_t height = canvas.height / kStrides[i], width = canvas.width / kStrides[i];
     const auto points = static_cast<int64_t>(2 * keypoints_);
     outputs.emplace_back(kNames[i][0], std::initializer_list<int64_t>{1, height, width, 1});
     outputs.emplace_back(kNames[i][1], std::initializer_list<int64_t>{1, height, width, 4});
     outputs.emplace_back(kNames[i][2], std::initializer_list<int64_t>{1, height, width, points});
   }
-  network_.run(fitted.canvas, outputs);
+  network_.run(canvas, outputs);
   Candidates found{keypoints_, {}, {}, {}};
   for (size_t i = 0; i < 3; ++i) {
     const Output& scores = outputs[3 * i];
@@ -130,8 +200,6 @@ Candidates Detector::infer(View image, const Part& part, palm_kits_size wanted, 
             scores.data.data(), outputs[3 * i + 1].data.data(), outputs[3 * i + 2].data.data()},
            min_score, found);
   }
-  for (Corners<float>& each : found.boxes) to_picture(fitted.placement, each.data(), 2);
-  to_picture(fitted.placement, found.points.data(), found.points.size() / 2);
   return found;
 }
 

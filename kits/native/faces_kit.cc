@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "calls.h"
-#include "detector.h"
+#include "face_search.h"
 #include "options.h"
 
 namespace palm_kits {
@@ -32,23 +32,18 @@ Part surroundings(double x, double y, double size) {
 class FaceKit {
  public:
   FaceKit(const Options& options, const palm_kits_network* detector)
-      : options_(options), detector_(detector, kKeypoints, kMaxEnlarged) {}
+      : options_(options), search_(options, detector) {}
 
   std::vector<palm_kits_face> run(View image, const palm_kits_part* part,
                                   const palm_kits_frame* frame) {
     const Box area = clipped(part, image);
     const Similarity motion = motion_of(frame, options_);
     if (options_.is_video) return track(image, part, area, motion, timestamp_of(frame));
-    const Candidates found = search(image, area, options_.min_score);
+    const Candidates found = search_.find(image, area, options_.min_score, 0);
     return finished(image, found, std::vector<int64_t>(found.size(), -1));
   }
 
  private:
-  Candidates search(View image, const Box& area, double min_score) const {
-    return detector_.search(image, area, options_.detector_size, static_cast<float>(min_score),
-                            options_.tile);
-  }
-
   std::vector<palm_kits_face> track(View image, const palm_kits_part* part, const Box& area,
                                     const Similarity& motion, double timestamp_ms) {
     const double time_s = clock_.tick(timestamp_ms);
@@ -57,14 +52,19 @@ class FaceKit {
     const Boxes known = tracker_.predict(time_s);
     const bool due = since_search_ + 1 >= options_.detect_every || tracker_.is_waiting();
     // With many faces the whole picture costs less to infer than each of them.
-    const double whole = static_cast<double>(options_.detector_size) * options_.detector_size *
+    const double whole = static_cast<double>(search_.size()) * search_.size() *
                          std::min(image.width, image.height) / std::max(image.width, image.height);
     const bool is_cheaper = static_cast<double>(known.size()) * kFollowSide * kFollowSide < whole;
     std::optional<Candidates> found;
     if (!known.empty() && !due && is_cheaper)
       found = follow(image, known, static_cast<float>(keep_score));
     since_search_ = found ? since_search_ + 1 : 0;
-    if (!found) found = search(image, area, keep_score);
+    if (!found) {
+      double smallest = std::numeric_limits<double>::infinity();
+      for (const Corners<float>& box : known)
+        smallest = std::min<double>(smallest, std::max(box[2] - box[0], box[3] - box[1]));
+      found = search_.find(image, area, keep_score, 0, smallest);
+    }
     found = found->take([&](size_t row) { return is_inside(found->boxes[row], part); });
     std::vector<char> sure;
     for (float score : found->scores)
@@ -102,9 +102,10 @@ class FaceKit {
       const double x = (box[0] + box[2]) / 2, y = (box[1] + box[3]) / 2;
       if (!(0 <= x && x < whole[2] && 0 <= y && y < whole[3])) return std::nullopt;
       const Part part = surroundings(x, y, std::max(box[2] - box[0], box[3] - box[1]));
-      const Candidates seen = Detector::uncut(
-          detector_.infer(image, part, {kFollowSide, kFollowSide}, min_score, kMaxEnlarged), part,
-          whole);
+      const Candidates seen =
+          Detector::uncut(search_.detector().infer(image, part, {kFollowSide, kFollowSide},
+                                                   min_score, kMaxEnlarged),
+                          part, whole);
       if (!seen.size()) return std::nullopt;
       found.add(seen);
     }
@@ -148,7 +149,7 @@ class FaceKit {
   }
 
   const Options options_;
-  const Detector detector_;
+  const FaceSearch search_;
   Clock clock_;
   Tracker tracker_;
   int since_search_ = 0;

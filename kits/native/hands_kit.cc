@@ -70,7 +70,9 @@ class HandKit : public CloseUp {
  public:
   HandKit(const Options& options, const palm_kits_network* detector,
           const palm_kits_network* landmarks)
-      : CloseUp(options, Detector(detector, 2, kMaxEnlarged), landmarks, "landmarks", 0.5f) {}
+      : CloseUp(options, landmarks, "landmarks", 0.5f), detector_(detector, 2, kMaxEnlarged) {
+    if (!options.detector_size) refuse("detector_size: expected 32 to 4096, got 0");
+  }
 
  protected:
   std::vector<Candidate> candidates(View image, const Box& area) override {
@@ -118,6 +120,9 @@ class HandKit : public CloseUp {
                               double time_s) override {
     return infer_well(image, static_cast<HandTrack&>(track).expected_crop(time_s));
   }
+
+ private:
+  const Detector detector_;
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "calls.h"
 #include "closeup.h"
+#include "face_search.h"
 
 namespace palm_kits {
 namespace {
@@ -13,7 +14,6 @@ constexpr double kMemoryS = 0.7, kMisleadingS = 0.2;
 constexpr size_t kMinPlaces = 3, kMaxPlaces = 128;
 constexpr float kShrunk = 0.93f, kReach = 1.2f;
 constexpr float kFarthest = 4.f;  // no point is further from its crop's corner, in sides
-constexpr double kMaxEnlarged = 2.0;
 // Each keypoint of a face is the mean of four points, or one alone.
 constexpr size_t kKeypoints[5][4] = {{263, 362, 386, 374},
                                      {33, 133, 159, 145},
@@ -102,12 +102,12 @@ bool is_shrunk(const Sight& sight, const Corners<float>& box) {
 class MeshKit : public CloseUp {
  public:
   MeshKit(const Options& options, const palm_kits_network* detector, const palm_kits_network* mesh)
-      : CloseUp(options, Detector(detector, 5, kMaxEnlarged), mesh, "mesh", 0.4f) {}
+      : CloseUp(options, mesh, "mesh", 0.4f), search_(options, detector) {}
 
  protected:
   std::vector<Candidate> candidates(View image, const Box& area) override {
-    const Candidates found = detector_.search(
-        image, area, options_.detector_size, static_cast<float>(options_.min_score), options_.tile);
+    const Candidates found =
+        search_.find(image, area, options_.min_score, static_cast<size_t>(options_.max_count));
     std::vector<Candidate> all;
     for (size_t row = 0; row < found.size(); ++row) {
       const Corners<float> box = clipped(found.boxes[row], image.width, image.height);
@@ -172,6 +172,9 @@ class MeshKit : public CloseUp {
     const Corners<float> box = sight.box();
     return std::min(box[2] - box[0], box[3] - box[1]) >= options_.least_side(image);
   }
+
+ private:
+  const FaceSearch search_;
 };
 
 }  // namespace

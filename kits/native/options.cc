@@ -27,7 +27,7 @@ Options::Options(const palm_kits_options* given_) {
   second_pass = either(from.second_pass, "second_pass");
   is_refined = either(from.is_refined, "is_refined");
   max_count = whole(from.max_count, 0, kMost, "max_count");
-  detector_size = whole(from.detector_size, 32, 4096, "detector_size");
+  detector_size = from.detector_size ? whole(from.detector_size, 32, 4096, "detector_size") : 0;
   tile = from.tile ? whole(from.tile, 32, kMost, "tile") : 0;
   detect_every = whole(from.detect_every, 1, kMost, "detect_every");
   min_score = between(from.min_score, 0, 1, "min_score");

@@ -345,7 +345,8 @@ typedef struct palm_kits_options {
   double min_score;      /* least score of what a detector finds, 0 to 1 */
   double min_presence;   /* how certain a mesh or landmarks must be of their thing, 0 to 1 */
   double min_face;       /* least shorter side of a face, in pixels; below 1: of the picture's */
-  int32_t detector_size; /* longest side of what the detector sees, 32 to 4,096 */
+  int32_t detector_size; /* longest side of what the detector sees, 32 to 4,096; of faces also 0:
+                          * 320, and closer at what may be a small one */
   int32_t tile;          /* pictures also in squares of this side, for small things; 0: not */
   int32_t detect_every;  /* frames of a video from one search of the whole to the next */
   int32_t is_smooth;     /* 1: results of videos are steadied */
@@ -353,10 +354,10 @@ typedef struct palm_kits_options {
   int32_t is_refined;    /* 1: masks follow the picture's edges */
   double hold_ms;        /* of a video: a gesture counts once it was held so long */
 } palm_kits_options;
-#define PALM_KITS_FACES {sizeof(palm_kits_options), 0, 0, 0.65, 0.5, 0, 320, 0, 10, 1, 1, 1, 100}
-#define PALM_KITS_MESHES {sizeof(palm_kits_options), 0, 0, 0.65, 0.5, 0, 320, 0, 20, 1, 1, 1, 100}
+#define PALM_KITS_FACES {sizeof(palm_kits_options), 0, 0, 0.65, 0.5, 0, 0, 0, 10, 1, 1, 1, 100}
+#define PALM_KITS_MESHES {sizeof(palm_kits_options), 0, 0, 0.65, 0.5, 0, 0, 0, 20, 1, 1, 1, 100}
 #define PALM_KITS_HANDS {sizeof(palm_kits_options), 0, 0, 0.35, 0.9, 0, 224, 0, 20, 1, 1, 1, 100}
-#define PALM_KITS_MASKS {sizeof(palm_kits_options), 0, 0, 0.65, 0.5, 0, 320, 0, 10, 1, 1, 1, 100}
+#define PALM_KITS_MASKS {sizeof(palm_kits_options), 0, 0, 0.65, 0.5, 0, 0, 0, 10, 1, 1, 1, 100}
 
 /* What is known of a frame of a video. NULL in a call: it comes 1/30 s after the last one, and the
  * camera stood still. */
@@ -394,9 +395,8 @@ typedef struct palm_kits_hand {
 PALM_KITS_API const char *palm_kits_gesture_name(int32_t gesture);
 
 /* Finds faces, best first. The network has the contract of face_detector: input image, outputs
- * score_s, box_s and points_s for s = 8, 16 and 32. The picture is seen in one size, as Python's
- * FaceDetector(size=320) does; without a size Python also looks closer at what may be small faces.
- */
+ * score_s, box_s and points_s for s = 8, 16 and 32. Of a crowd's picture Python sees small faces
+ * closer than the 640 pixels that it is seen in here. */
 typedef struct palm_kits_faces palm_kits_faces;
 PALM_KITS_API palm_kits_status palm_kits_faces_create(const palm_kits_network *detector,
                                                       const palm_kits_options *options,

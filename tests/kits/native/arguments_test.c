@@ -315,6 +315,9 @@ static void kits(void) {
   REFUSED(palm_kits_meshes_create(&network, &network, &options, &meshes));
   REFUSED(palm_kits_meshes_create(&network, NULL, &options, &meshes));
   REFUSED(palm_kits_hands_create(&network, &network, &options, &hands));
+  sizes[0].width = 32, options.detector_size = 0;
+  REFUSED(palm_kits_hands_create(&network, &network, &options, &hands));
+  sizes[0].width = 64;
   REFUSED(palm_kits_portrait_create(&network, NULL, &options, &portrait));
   sizes[0].width = 32;
   TAKEN(palm_kits_portrait_create(&network, NULL, &right, &portrait));
@@ -375,6 +378,7 @@ static void some_video(int is_video) {
   const palm_kits_size sizes[] = {{32, 32}, {64, 64}}, finder_size = {16, 16};
   int hostile = below(2), i;
   palm_kits_network network = {run, &hostile, sizes, 2}, finder = {run, &hostile, NULL, 1};
+  palm_kits_network any_size = network;
   palm_kits_options options = PALM_KITS_MESHES;
   palm_kits_faces *faces;
   palm_kits_meshes *meshes;
@@ -389,9 +393,11 @@ static void some_video(int is_video) {
   options.is_video = is_video, options.detector_size = 64, options.max_count = below(4);
   options.min_score = 0.9, options.min_presence = 0.3, options.detect_every = 1 + below(4);
   options.tile = below(4) ? 0 : 32, options.is_smooth = below(2), options.is_refined = below(2);
-  TAKEN(palm_kits_faces_create(&network, &options, &faces));
-  TAKEN(palm_kits_meshes_create(&network, &network, &options, &meshes));
   TAKEN(palm_kits_hands_create(&network, &network, &options, &hands));
+  if (below(2)) options.detector_size = 0;
+  if (below(2)) any_size.size_count = 0;
+  TAKEN(palm_kits_faces_create(&any_size, &options, &faces));
+  TAKEN(palm_kits_meshes_create(&any_size, &network, &options, &meshes));
   TAKEN(palm_kits_portrait_create(&network, &finder, &options, &portrait));
   TAKEN(palm_kits_hair_create(&network, &options, &hair));
   for (i = 0; i < 6; ++i) {

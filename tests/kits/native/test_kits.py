@@ -8,6 +8,7 @@ OFF_VIDEO for a few frames.
 
 import contextlib
 import ctypes
+import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from ctypes import byref
 from itertools import islice
@@ -27,6 +28,7 @@ from tests.kits import drawn_hands
 from tests.kits.conftest import faces_that_cross
 from tests.kits.native import library
 from tests.kits.native.library import KitsError, Library
+from tests.kits.native.program import SOURCES
 
 OFF, OFF_VIDEO, OFF_SCORE = 0.05, 2.0, 1e-3
 # Faces, and masks, depend on resized pixels alone, which are the same.
@@ -54,15 +56,11 @@ Networks = Callable[[str], library.Network]
 
 def options(name: str, **given: Any) -> library.Options:
     """Return the header's defaults of a kit, with what is given."""
-    size = ctypes.sizeof(library.Options)
-    known = {
-        "faces": (0.65, 0.5, 320, 10),
-        "meshes": (0.65, 0.5, 320, 20),
-        "hands": (0.35, 0.9, 224, 20),
-        "masks": (0.65, 0.5, 320, 10),
-    }
-    score, presence, longest, every = known[name]
-    made = library.Options(size, 0, 0, score, presence, 0, longest, 0, every, 1, 1, 1, 100)
+    header = (SOURCES / "palm_kits.h").read_text()
+    found = re.search(rf"#define PALM_KITS_{name.upper()} \{{sizeof[^,]*, (.*)\}}", header)
+    assert found is not None
+    numbers = [float(each) if "." in each else int(each) for each in found[1].split(", ")]
+    made = library.Options(ctypes.sizeof(library.Options), *numbers)
     for field, value in given.items():
         setattr(made, field, value)
     return made
@@ -170,6 +168,7 @@ def test_the_defaults_are_those_of_python(c: Library) -> None:
     from palmkit.kits.hands.options import GestureOptions
 
     assert options("faces").detect_every == FaceOptions().detect_every
+    assert (options("faces").detector_size or None) == FaceOptions().size
     assert options("meshes").detect_every == FaceMeshOptions().detect_every
     hands = GestureOptions()
     own = options("hands")
@@ -206,7 +205,8 @@ def test_faces_of_pictures(
     pythons: dict[str, Any],
     part: Part | None,
 ) -> None:
-    kit = Kit(c, "faces", library.Face, networks("face_detector"), options("faces", **ours))
+    made = options("faces", **{"detector_size": 320, **ours})
+    kit = Kit(c, "faces", library.Face, networks("face_detector"), made)
     given: Any = {"size": 320, **pythons}
     with kits.FaceDetector(**given) as detector:
         expected = detector.detect(group, roi=part)
@@ -214,11 +214,65 @@ def test_faces_of_pictures(
     check_faces(kit(group, part), expected)
 
 
+def with_faces(picture: Image, *places: tuple[int, int, int]) -> Image:
+    """Return a plain 720 x 960 picture with this one at x, y, so many pixels wide."""
+    canvas = np.full((720, 960, 3), 120, np.uint8)
+    for x, y, side in places:
+        canvas[y : y + side, x : x + side] = resize(picture, side, side)
+    return canvas
+
+
+FEW = ((40, 60, 110), (500, 80, 130), (300, 420, 260))
+MANY = tuple((20 + 230 * (i % 4), 20 + 170 * (i // 4), 80 + 6 * i) for i in range(14))
+
+
+@pytest.fixture(scope="module")
+def portrait(admiral: Image) -> Image:
+    """Return a face before little else that might be one."""
+    return admiral[60:420, 80:440]
+
+
+@pytest.mark.parametrize("places", [FEW[:1], FEW[:2], FEW[2:]])
+def test_small_faces_of_pictures(
+    c: Library, networks: Networks, portrait: Image, places: tuple[tuple[int, int, int], ...]
+) -> None:
+    """Without a size both look closer."""
+    picture = with_faces(portrait, *places)
+    made = options("faces")
+    kit = Kit(c, "faces", library.Face, networks("face_detector"), made)
+    expected = kits.detect_faces(picture)
+    assert len(expected) == len(places)
+    check_faces(kit(picture), expected)
+    made = options("meshes", max_count=1)
+    mesh = Kit(c, "meshes", library.Mesh, networks("face_detector"), networks("face_mesh"), made)
+    check_meshes(mesh(picture), kits.face_mesh(picture, max_faces=1))
+
+
+@pytest.mark.parametrize("places", [FEW, MANY])
+def test_crowds(
+    c: Library,
+    networks: Networks,
+    monkeypatch: pytest.MonkeyPatch,
+    astronaut: Image,
+    places: tuple[tuple[int, int, int], ...],
+) -> None:
+    """In videos both see them in 640 pixels; for pictures Python has a way of its own."""
+    picture, network = with_faces(astronaut, *places), networks("face_detector")
+    kit = Kit(c, "faces", library.Face, network, options("faces", is_video=1))
+    with camera(monkeypatch, True), kits.FaceDetector("video") as detector:
+        for _ in range(3):
+            expected = detector.detect(picture)
+            check_faces(kit(picture), expected)
+            assert len(expected) >= 0.8 * len(places)
+    still = Kit(c, "faces", library.Face, network, options("faces"))
+    assert len(still(picture)) >= 0.8 * len(places)
+
+
 @pytest.mark.parametrize("stands", [True, False])
 def test_faces_of_a_video(
     c: Library, networks: Networks, monkeypatch: pytest.MonkeyPatch, stands: bool
 ) -> None:
-    made = options("faces", is_video=1)
+    made = options("faces", is_video=1, detector_size=320)
     kit = Kit(c, "faces", library.Face, networks("face_detector"), made)
     ids = set[int]()
     with (
@@ -235,7 +289,7 @@ def test_faces_of_a_video(
 
 def test_meshes_of_pictures(c: Library, networks: Networks, group: Image) -> None:
     for twice in (True, False):
-        made = options("meshes", second_pass=int(twice))
+        made = options("meshes", second_pass=int(twice), detector_size=320)
         given = networks("face_detector"), networks("face_mesh"), made
         kit = Kit(c, "meshes", library.Mesh, *given)
         with kits.FaceMesh(size=320, second_pass=twice) as mesh:
@@ -248,7 +302,7 @@ def test_meshes_of_pictures(c: Library, networks: Networks, group: Image) -> Non
 def test_meshes_of_a_video(
     c: Library, networks: Networks, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    made = options("meshes", is_video=1, max_count=most)
+    made = options("meshes", is_video=1, max_count=most, detector_size=320)
     given = networks("face_detector"), networks("face_mesh"), made
     kit = Kit(c, "meshes", library.Mesh, *given)
     with (
@@ -394,7 +448,7 @@ def test_detectors_that_run_at_few_sizes(c: Library, networks: Networks, group: 
         return model.run(inputs)
 
     network = library.network(run, [(160, 160), (320, 320), (640, 640)])
-    kit = Kit(c, "faces", library.Face, network, options("faces"))
+    kit = Kit(c, "faces", library.Face, network, options("faces", detector_size=320))
     with kits.FaceDetector(size=320) as detector:
         expected = detector.detect(group)
     check_faces(kit(group), expected, 2.0)

@@ -89,7 +89,7 @@ def test_the_bridge_to_java(tmp_path: Path, astronaut: Image) -> None:
     assert missing == "none.palm: cannot be read: No such file or directory"
     numbers, refusal = found.split(" the ", 1)
     assert refusal == "buffer is smaller than the picture"
-    with kits.FaceDetector("video", size=320) as detector:
+    with kits.FaceDetector("video") as detector:
         (face,) = detector.detect(astronaut)
     expected = [0, face.score, *face.box]
     np.testing.assert_allclose(np.array(numbers.split(), np.float64), expected, rtol=0, atol=1e-3)
