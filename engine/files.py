@@ -38,13 +38,15 @@ def load(
     precision: str = "high",
     tune: bool = False,
     key: bytes | None = None,
+    verify: bool = False,
 ) -> Model:
     """Read a model and make it ready to run.
 
     path: a .palm file, or a model of another kind as for `convert`.
     backend: a name in palmkit.engine.backends.BACKENDS, such as "cpu" (native code) or "reference"
-    (numpy, slow, the definition). Several make a chain, ("first", "cpu"): what one has no kernel
-    for runs on the next, and what none has one for in numpy.
+    (numpy, slow, the definition), or another engine with its device, "onnxruntime:cuda" or
+    "openvino:GPU". Several make a chain, ("onnxruntime:cuda", "cpu"): what one has no kernel for
+    runs on the next, and what none has one for in numpy.
     threads: how many threads one run uses; 1 starts none.
     precision: "high" computes in float32; so does "normal", with convolutions to 1e-5 of their
     output's range instead of 2e-6, seldom faster. "low" multiplies in bfloat16 (8 bits of each
@@ -56,13 +58,16 @@ def load(
     close, and keep the times in the user's cache folder ($PALMKIT_CACHE_HOME moves it); with open
     dims, when sizes first come. What is less exact than `precision` allows is no candidate.
     key: the 32 bytes that a .palm file was encrypted with; it is decrypted in memory only.
+    verify: compare the outputs with backend reference, on random numbers, before the model is used;
+    with open dims, when sizes first come. It takes seconds for large networks.
     Raises ModelError if the file is missing, damaged, no model or of another key, UnsupportedError
-    if the backend cannot run it, BackendError if there is no such backend.
+    if the backend cannot run it, BackendError if there is no such backend or device, if it fails,
+    or if it gives other numbers than verify allows.
     """
     file = Path(path)
     source = ModelFile(file, key) if _kind(file) == "palm" else convert(file)
     with _named(file):
-        return Model(source, backend, threads, precision, tune)
+        return Model(source, backend, threads, precision, tune, verify)
 
 
 @finished
@@ -204,7 +209,7 @@ def save(
     plans = [
         backend.ready_plan(as_read, each, weights)
         for backend in BACKENDS.values()
-        if backend.available()
+        if not backend.missing()
         for each in shapes
     ]
     writer.save(as_read, path, weights, [plan for plan in plans if plan is not None], key)

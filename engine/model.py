@@ -34,24 +34,28 @@ class Model:
         threads: int = 1,
         precision: str = "high",
         tune: bool = False,
+        verify: bool = False,
     ) -> None:
         """Make `graph` ready to run.
 
         graph: a graph, or a model file that has one, and plans to use without reading it.
         backend: a name in palmkit.engine.backends.BACKENDS, such as "cpu" (native) or "reference"
-        (numpy, slow, the definition). Several make a chain: what one has no kernel for runs on the
-        next, and what none has one for in numpy, see `fallbacks`.
+        (numpy, slow, the definition), or another engine with its device, "onnxruntime:cuda".
+        Several make a chain: what one has no kernel for runs on the next, and what none has one for
+        in numpy, see `fallbacks` and `devices`.
         threads: how many threads one run uses; 1 starts none.
         precision: "high" computes in float32; so does "normal", with less exact convolutions. "low"
         multiplies in bfloat16 or float16, with sums in float32, where the CPU has it (AVX512_BF16,
         FEAT_FHM); elsewhere it means "normal". Backend "reference" is always exact.
         tune: time what may be the fastest algorithm for each convolution, as `engine.load` says.
-        Raises BackendError for a backend that is unknown or missing, UnsupportedError if it cannot
-        run the model, ValueError for other bad options.
+        verify: compare each plan with the definitions in numpy when it is made, on random numbers.
+        Raises BackendError for a backend that is unknown or missing, fails or is verified to be
+        wrong, UnsupportedError if it cannot run the model, ValueError for other bad options.
         """
         self._backends = chain(backend)
         self._source = graph
         self._options = Options(threads, precision, tune)
+        self._verify = verify
         self._programs = Latest[tuple[tuple[int, ...], ...], Program](self._compile)
         self._inputs = dict(graph.inputs)
         self._outputs = dict(graph.outputs)
@@ -102,6 +106,18 @@ class Model:
             if isinstance(program, PartitionedProgram):
                 found.update(program.fallbacks)
         return MappingProxyType(found)
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """What runs the model, such as ("cpu",) or ("onnxruntime: CUDAExecutionProvider", "numpy").
+
+        Each once, in running order; "numpy" are the nodes of `fallbacks`. With symbolic dims, it is
+        what ran the sizes so far.
+        """
+        from palmkit.engine.backends.partition import devices_of
+
+        found = (each for program in self._programs.values() for each in devices_of(program))
+        return tuple(dict.fromkeys(found))
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Run the model once.
@@ -159,18 +175,28 @@ class Model:
 
     def _compile(self, shapes: tuple[tuple[int, ...], ...]) -> Program:
         program = self._stored(shapes)
-        return self._planned(shapes) if program is None else program
+        program = self._planned(shapes) if program is None else program
+        if self._verify:
+            from palmkit.engine.backends.verifying import verify
 
-    def _planned(self, shapes: tuple[tuple[int, ...], ...]) -> Program:
-        from palmkit.engine.backends.partition import compile_parts, specialise
+            verify(self._specialised(shapes), program)
+        return program
+
+    def _specialised(self, shapes: tuple[tuple[int, ...], ...]) -> Graph:
+        from palmkit.engine.backends.partition import specialise
 
         inputs = {
             name: Type(type.dtype, shape)
             for (name, type), shape in zip(self._inputs.items(), shapes, strict=True)
         }
+        return specialise(self.graph, inputs, self._backends[0])
+
+    def _planned(self, shapes: tuple[tuple[int, ...], ...]) -> Program:
+        from palmkit.engine.backends.partition import compile_parts
+
         try:
             with np.errstate(all="ignore"):
-                graph = specialise(self.graph, inputs)
+                graph = self._specialised(shapes)
                 if self._is_static:
                     self._outputs = dict(graph.outputs)
                 return compile_parts(graph, self._backends, self._options)

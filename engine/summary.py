@@ -111,7 +111,7 @@ def _activation_bytes(graph: Graph) -> int | None:
     """Return the arena size of backend cpu's plan; without a plan, the most that lives at once."""
     try:
         optimised = optimise(graph)
-        if BACKENDS["cpu"].available():
+        if not BACKENDS["cpu"].missing():
             program = BACKENDS["cpu"].compile(optimised)
             plan = getattr(program, "plan", None)
             if plan is not None:

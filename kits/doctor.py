@@ -109,11 +109,15 @@ def short(path: Path) -> str:
 
 
 def checks() -> Iterator[Check]:
-    """Try each backend, each model that came with PalmKit and each kit; yield what came of it."""
-    from palmkit.delivery.embedded import shipped
-    from palmkit.engine.backends import BACKENDS
+    """Try each backend, each model that came with PalmKit and each kit; yield what came of it.
 
-    for name in BACKENDS:
+    Of other engines, those devices that are there.
+    """
+    from palmkit.delivery.embedded import shipped
+    from palmkit.engine.backends import BACKENDS, VENDORS
+
+    devices = (f"{name}:{device}" for name, each in VENDORS.items() for device in each.there())
+    for name in (*BACKENDS, *devices):
         yield _tried(f"backend {name}", partial(_backend, name))
     for name in shipped():
         yield _tried(f"model {name}", partial(_model, name))
@@ -153,7 +157,7 @@ def _backend(name: str) -> str:
         raise PalmError("it gives other numbers than the reference")
     if model.fallbacks:
         return f"leaves to numpy: {'; '.join(sorted(model.fallbacks.values()))}"
-    return "runs a convolution right"
+    return f"runs a convolution right, on {', '.join(model.devices)}"
 
 
 def _model(name: str) -> str:

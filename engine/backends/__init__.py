@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 from palmkit.engine.backends.cpu import Cpu
 from palmkit.engine.backends.options import DEFAULTS, Options
 from palmkit.engine.backends.reference import Reference
+from palmkit.engine.backends.vendors.onnxruntime import OnnxRuntime
+from palmkit.engine.backends.vendors.openvino import OpenVino
 from palmkit.engine.errors import BackendError
 from palmkit.engine.ir import Array, Graph, Node, Type
 
@@ -19,6 +21,11 @@ if TYPE_CHECKING:
 
 class Program(Protocol):
     """A graph made ready for one backend; safe to use from many threads."""
+
+    @property
+    def device(self) -> str:
+        """What runs it, the backend first: "cpu", "onnxruntime: CUDAExecutionProvider"."""
+        ...
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Outputs by name; inputs have the graph's types."""
@@ -63,12 +70,16 @@ class DeviceProgram(Program, Protocol):
 class Backend(Protocol):
     """One way of running graphs."""
 
-    def available(self) -> bool:
-        """Can it run on this machine?"""
+    def missing(self) -> str:
+        """Why it cannot run on this machine; "" if it can."""
         ...
 
     def supports(self, node: Node) -> bool:
         """Has it a rule for the node's op?"""
+        ...
+
+    def prepared(self, graph: Graph) -> Graph:
+        """The graph as it compiles it best: the passes over it that this backend wants."""
         ...
 
     def compile(self, graph: Graph, options: Options = DEFAULTS) -> Program:
@@ -95,22 +106,54 @@ class Backend(Protocol):
         ...
 
 
+@runtime_checkable
+class DeviceBackend(Backend, Protocol):
+    """A backend with several devices, named "backend:device"."""
+
+    def on(self, device: str) -> Backend:
+        """The backend for one of its devices; BackendError for a name that it does not know."""
+        ...
+
+    def there(self) -> list[str]:
+        """The devices that can be used on this machine."""
+        ...
+
+
 BACKENDS: dict[str, Backend] = {"reference": Reference(), "cpu": Cpu()}
+# Other engines, each an extra.
+VENDORS: dict[str, DeviceBackend] = {"onnxruntime": OnnxRuntime(), "openvino": OpenVino()}
 
 
 def chain(names: str | Sequence[str]) -> tuple[Backend, ...]:
     """The backends of these names, of which each takes what those before it have no kernel for.
 
-    Raises BackendError for a name that is unknown, named twice or not available on this machine.
+    names: of BACKENDS or VENDORS; of those with devices, "backend:device" as well.
+    Raises BackendError for a name that is unknown or named twice, and with the reason for what is
+    not available on this machine.
     """
     each = (names,) if isinstance(names, str) else tuple(names)
     if not each:
-        raise BackendError(f"expected a backend; known: {', '.join(BACKENDS)}")
+        raise BackendError(f"expected a backend; known: {', '.join((*BACKENDS, *VENDORS))}")
+    found: list[Backend] = []
     for place, name in enumerate(each):
-        if name not in BACKENDS:
-            raise BackendError(f"no backend {name!r}; known: {', '.join(BACKENDS)}")
         if name in each[:place]:
             raise BackendError(f"backend is named twice: {name}")
-        if not BACKENDS[name].available():
-            raise BackendError(f"backend is not available on this machine: {name}")
-    return tuple(BACKENDS[name] for name in each)
+        backend = _named(name)
+        missing = backend.missing()
+        if missing:
+            raise BackendError(f"backend {name} is not available on this machine: {missing}")
+        found.append(backend)
+    return tuple(found)
+
+
+def _named(name: str) -> Backend:
+    kind, colon, device = name.partition(":")
+    backend = BACKENDS.get(kind) or VENDORS.get(kind)
+    if backend is None:
+        known = ", ".join((*BACKENDS, *VENDORS))
+        raise BackendError(f"no backend {name!r}; known: {known}")
+    if not colon:
+        return backend
+    if not isinstance(backend, DeviceBackend):
+        raise BackendError(f"backend {kind} has no devices to choose from, got {name!r}")
+    return backend.on(device)

@@ -27,16 +27,17 @@ from palmkit.engine.backends.options import Options
 from palmkit.engine.ir import UNKNOWN, Array, Attr, Graph, Known, Node, Type
 from palmkit.engine.ops import find, infer_types, run_reference
 from palmkit.engine.ops.bodies import PreparedBody
-from palmkit.engine.passes import optimise
 from palmkit.engine.steps.plan import StepTime, last_uses
 from palmkit.engine.steps.refusal import RefusedError, first_output
 
 _log = logging.getLogger("palmkit.engine")
 
 
-def specialise(graph: Graph, inputs: Mapping[str, Type]) -> Graph:
-    """The graph for inputs of these types, optimised, its outputs of the types that follow."""
-    graph = optimise(replace(graph, inputs=dict(inputs)))
+def specialise(
+    graph: Graph, inputs: Mapping[str, Type], backend: Backend = BACKENDS["cpu"]
+) -> Graph:
+    """The graph for inputs of these types, as a backend wants it, its outputs typed."""
+    graph = backend.prepared(replace(graph, inputs=dict(inputs)))
     types = infer_types(graph)
     outputs = {
         name: Type(types[name].dtype, types[name].shape) if name in types else declared
@@ -62,6 +63,9 @@ class _Part(Protocol):
     @property
     def writes(self) -> tuple[str, ...]: ...
 
+    @property
+    def devices(self) -> tuple[str, ...]: ...
+
     def run(self, values: Mapping[str, Value]) -> Mapping[str, Value]: ...
 
     def profile(self, values: Mapping[str, Value]) -> Sequence[StepTime]: ...
@@ -83,6 +87,7 @@ class _NumpyPart:
     node: Node
     reads: tuple[str, ...]
     writes: tuple[str, ...]
+    devices: tuple[str, ...] = ("numpy",)
 
     def run(self, values: Mapping[str, Value]) -> Mapping[str, Value]:
         inputs = [host(values[name]) if name else None for name in self.node.inputs]
@@ -104,6 +109,10 @@ class _ProgramPart:
     reads: tuple[str, ...]
     writes: tuple[str, ...]
 
+    @property
+    def devices(self) -> tuple[str, ...]:
+        return devices_of(self.program)
+
     def run(self, values: Mapping[str, Value]) -> Mapping[str, Value]:
         return self.program.run(self._inputs(values))
 
@@ -121,6 +130,10 @@ class _DevicePart:
     program: DeviceProgram
     reads: tuple[str, ...]
     writes: tuple[str, ...]
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        return devices_of(self.program)
 
     def run(self, values: Mapping[str, Value]) -> Mapping[str, Value]:
         """Values of the program's own device are handed on as they are."""
@@ -152,9 +165,15 @@ class _LatePart:
 
         def make(types: tuple[Type, ...]) -> Program:
             inputs = dict(zip(self.reads, types, strict=True))
-            return compile_parts(specialise(graph, inputs), chain, options)
+            return compile_parts(specialise(graph, inputs, chain[0]), chain, options)
 
         self._programs = Latest[tuple[Type, ...], Program](make)
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Of what was made ready so far."""
+        found = (each for program in self._programs.values() for each in devices_of(program))
+        return tuple(found) or ("numpy",)
 
     def _program(self, values: Mapping[str, Value]) -> tuple[Program, dict[str, Array]]:
         inputs = {name: host(values[name]) for name in self.reads}
@@ -172,6 +191,13 @@ class _LatePart:
     def profile(self, values: Mapping[str, Value]) -> Sequence[StepTime]:
         program, inputs = self._program(values)
         return program.profile(inputs)
+
+
+def devices_of(program: Program) -> tuple[str, ...]:
+    """Return what runs a program, each once."""
+    if isinstance(program, PartitionedProgram):
+        return program.devices
+    return (program.device,)
 
 
 class PartitionedProgram:
@@ -201,7 +227,10 @@ class PartitionedProgram:
                 continue
             # Cut off from the rest, a part may need what no kernel of its backend does, such as a
             # copy of what others read now.
-            program = compile_parts(part, chain if kind == "taken" else others, options)
+            rest = chain if kind == "taken" else others
+            program = compile_parts(
+                part if rest is chain else rest[0].prepared(part), rest, options
+            )
             self.fallbacks |= getattr(program, "fallbacks", {})
             self._parts.append(_program_part(program, tuple(part.inputs), tuple(part.outputs)))
         names = [(*part.reads, *part.writes) for part in self._parts]
@@ -213,6 +242,16 @@ class PartitionedProgram:
         return [
             part.program for part in self._parts if isinstance(part, _ProgramPart | _DevicePart)
         ]
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """What runs the parts, each once, in running order."""
+        return tuple(dict.fromkeys(each for part in self._parts for each in part.devices))
+
+    @property
+    def device(self) -> str:
+        """The same in one text."""
+        return ", ".join(self.devices)
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Outputs by name, each an array of its own."""

@@ -27,6 +27,7 @@ class ReferenceProgram:
 
     graph: Graph
     last_uses: tuple[tuple[str, ...], ...]
+    device: str = "reference"
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Outputs by name, each an array of its own."""
@@ -61,15 +62,21 @@ class ReferenceProgram:
 class Reference:
     """The numpy backend: slow, and right by definition."""
 
-    def available(self) -> bool:
-        """Everywhere."""
-        return True
+    def missing(self) -> str:
+        """Nothing, anywhere."""
+        return ""
 
     def supports(self, node: Node) -> bool:
         """Every op that is defined."""
         from palmkit.engine.ops import registry
 
         return node.op in registry()
+
+    def prepared(self, graph: Graph) -> Graph:
+        """All passes over it."""
+        from palmkit.engine.passes import optimise
+
+        return optimise(graph)
 
     def compile(self, graph: Graph, options: Options = DEFAULTS) -> ReferenceProgram:
         """Make a graph ready; one UnsupportedError names every node it cannot run.

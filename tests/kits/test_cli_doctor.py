@@ -66,7 +66,7 @@ def test_a_backend_without_convolution_is_not_said_to_have_one(
     monkeypatch.setattr(embedded, "shipped", dict)
     monkeypatch.setattr(doctor, "KITS", {})
     said = {check.name: check.said for check in doctor.checks()}
-    assert said["backend cpu"] == "runs a convolution right"
+    assert said["backend cpu"] == "runs a convolution right, on cpu"
     assert said[f"backend {NAME}"].startswith("leaves to numpy: y (fused_conv): no kernel for")
 
 

@@ -85,13 +85,13 @@ def plan(
 class Cpu:
     """SIMD kernels: scalar, AVX2 or AVX-512, chosen when the model is loaded."""
 
-    def available(self) -> bool:
-        """Wherever the extension loads."""
+    def missing(self) -> str:
+        """The library, where it does not load."""
         try:
             import_module("palmkit.engine._native")
-        except ImportError:
-            return False
-        return True
+        except ImportError as error:
+            return f"{error}"
+        return ""
 
     def supports(self, node: Node) -> bool:
         """It has a rule for the op; shapes and dtypes may still be refused by compile."""
@@ -99,10 +99,17 @@ class Cpu:
 
         return node.op in RULES
 
+    def prepared(self, graph: Graph) -> Graph:
+        """All passes over it."""
+        from palmkit.engine.passes import optimise
+
+        return optimise(graph)
+
     def compile(self, graph: Graph, options: Options = DEFAULTS) -> CpuProgram:
         """Make a static graph ready; one UnsupportedError names every node it cannot run."""
-        if not self.available():
-            raise BackendError("backend cpu: the native module is missing, reinstall palmkit")
+        missing = self.missing()
+        if missing:
+            raise BackendError(f"backend cpu: {missing}")
         return CpuProgram(graph, options)
 
     def stored(

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 class NativeProgram:
     """A program, and a pool of sessions: one for each caller at a time."""
 
+    device = "cpu"
+
     def __init__(
         self,
         program: _native.Packed,

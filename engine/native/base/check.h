@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <new>
 #include <vector>
 
 #include "base/arena.h"
@@ -61,9 +62,10 @@ struct AlignedAllocator {
   template <class U>
   AlignedAllocator(const AlignedAllocator<U>&) {}
   T* allocate(size_t n) {
-    return static_cast<T*>(std::aligned_alloc(kAlignment, round_up(n * sizeof(T) + 1)));
+    return static_cast<T*>(
+        ::operator new(round_up(n * sizeof(T) + 1), std::align_val_t{kAlignment}));
   }
-  void deallocate(T* p, size_t) { std::free(p); }
+  void deallocate(T* p, size_t) { ::operator delete(p, std::align_val_t{kAlignment}); }
   bool operator==(const AlignedAllocator&) const { return true; }
   bool operator!=(const AlignedAllocator&) const { return false; }
 };

@@ -71,6 +71,7 @@ class FirstProgram:
     inputs: Mapping[str, Type]
     outputs: Mapping[str, Type]
     backend: str = field(default=NAME, init=False)
+    device: str = field(default=NAME, init=False)
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Outputs by name."""
@@ -122,13 +123,19 @@ def _held(value: Value) -> Array:
 class First:
     """The backend."""
 
-    def available(self) -> bool:
-        """It is everywhere."""
-        return True
+    def missing(self) -> str:
+        """Nothing, anywhere."""
+        return ""
 
     def supports(self, node: Node) -> bool:
         """Whether it has a rule."""
         return node.op in RULES
+
+    def prepared(self, graph: Graph) -> Graph:
+        """All passes over it."""
+        from palmkit.engine.passes import optimise
+
+        return optimise(graph)
 
     def compile(self, graph: Graph, options: Options = DEFAULTS) -> FirstProgram:
         """Lower the graph; RefusedError names what it has no rule for."""

@@ -1,6 +1,10 @@
 // Products of every instruction set against a loop, with nothing readable behind what may be read:
 // loads of tiles are not among those that sanitizers see.
+#if defined(_WIN32)
+#include <windows.h>
+#else
 #include <sys/mman.h>
+#endif
 
 #include "base/check.h"
 #include "kernels/gemm_int8/gemm_int8.h"
@@ -9,19 +13,36 @@ namespace {
 
 using namespace palm;
 
+// Whole pages of memory, of which the last `guarded` bytes cannot be read; nullptr: there are none.
+#if defined(_WIN32)
+char* map_pages(size_t size, size_t guarded) {
+  void* const at = VirtualAlloc(nullptr, size, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE);
+  DWORD before;
+  char* const start = static_cast<char*>(at);
+  return at && VirtualProtect(start + size - guarded, guarded, PAGE_NOACCESS, &before) ? start
+                                                                                       : nullptr;
+}
+void unmap_pages(char* start, size_t) { VirtualFree(start, 0, MEM_RELEASE); }
+#else
+char* map_pages(size_t size, size_t guarded) {
+  void* const at = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED) return nullptr;
+  char* const start = static_cast<char*>(at);
+  return mprotect(start + size - guarded, guarded, PROT_NONE) == 0 ? start : nullptr;
+}
+void unmap_pages(char* start, size_t size) { munmap(start, size); }
+#endif
+
 // `size` bytes that end where a page begins that cannot be read.
 class Guarded {
  public:
   explicit Guarded(size_t size) : mapped_((size + kPage - 1) / kPage * kPage + kPage) {
-    void* const at =
-        mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    PALM_CHECK(at != MAP_FAILED, "no memory");
-    start_ = static_cast<char*>(at);
+    start_ = map_pages(mapped_, kPage);
+    PALM_CHECK(start_, "no memory with a guard behind it");
     end_ = start_ + mapped_ - kPage;
-    PALM_CHECK(mprotect(end_, kPage, PROT_NONE) == 0, "no guard");
     data_ = end_ - size;
   }
-  ~Guarded() { munmap(start_, mapped_); }
+  ~Guarded() { unmap_pages(start_, mapped_); }
   Guarded(const Guarded&) = delete;
   Guarded& operator=(const Guarded&) = delete;
 
