@@ -15,7 +15,6 @@ import numpy as np
 from palmkit.engine.backends.options import DEFAULTS, Options
 from palmkit.engine.errors import BackendError, UnsupportedError
 from palmkit.engine.ir import Array, Graph, Node, Type, numpy_dtype
-from palmkit.engine.steps.refusal import RefusedError, first_output
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -166,6 +165,7 @@ class Vendor(ABC):
 
     def _as_onnx(self, graph: Graph) -> bytes:
         from palmkit.engine.exporters.onnx import dumps
+        from palmkit.engine.steps.refusal import RefusedError, first_output
 
         reasons = {
             first_output(node): f"{node.label}: backend {self.name}: ONNX has no {node.op}"
