@@ -210,7 +210,7 @@ RUNTIME = Template(
 option(BUILD_SHARED_LIBS "a shared library" ON)
 add_library($name$sources)
 target_include_directories($name PUBLIC .)
-$threadsset_target_properties($name PROPERTIES PUBLIC_HEADER palm.h)
+${threads}set_target_properties($name PROPERTIES PUBLIC_HEADER palm.h)
 include(CheckIPOSupported)
 check_ipo_supported(RESULT can_optimise_whole OUTPUT why LANGUAGES CXX)
 if(can_optimise_whole AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
