@@ -6,11 +6,12 @@ at IoU 0.5; average precision is the area under the interpolated curve; an unmat
 lies by half in a region where the teachers saw a face that has no label counts neither way, as
 labels are not exhaustive; sizes are the longer side in the stored picture.
 
-As it comes: the kit with its own options beside YuNet at the picture's full size, by kind of
-picture and size of face. Of each picture F1 at the default threshold is what counts for the mean,
-the worst tenth and the share of failures (palmkit.models.kinds). Faces of oi_crowd and coco_crowd
-are those that YuNet sees at twice the size: there it agrees with itself. Pixels are those of all
-inputs of the network; times are the least of three runs with one thread.
+As it comes: the kit with its own options, and with `size` of --closer, beside YuNet at the
+picture's full size, by kind of picture and size of face. Of each picture F1 at the default
+threshold is what counts for the mean, the worst tenth and the share of failures
+(palmkit.models.kinds). Faces of oi_crowd and coco_crowd are those that YuNet sees at twice the
+size: there it agrees with itself. Pixels are those of all inputs of the network; times are the
+least of three runs with one thread.
 
 At one input size: a picture's long side is brought to it, enlarging at most twice (the BlazeFaces
 have their own fixed inputs), on the sets that have been measured so from the first.
@@ -166,14 +167,17 @@ def contenders(folder: Path, size: int) -> dict[str, Contender]:
     }
 
 
-def as_they_come(folder: Path) -> dict[str, Contender]:
-    """Return the kit with either network, and YuNet at the picture's full size."""
+def as_they_come(folder: Path, closer: Iterable[int] = ()) -> dict[str, Contender]:
+    """Return the kit with either network, and YuNet at the picture's full size.
+
+    closer: further values of the kit's option `size`.
+    """
     yunet = teachers.yunet(folder / "yunet_n_dynamic.onnx", 1.0, LOWEST_SCORE)
-    return {
-        "palmkit": kit_detector(MODEL, None),
-        "palmkit best": kit_detector(BEST, None),
-        "yunet_n": Contender(yunet, 0.6),
-    }
+    ours = {"palmkit": MODEL, "palmkit best": BEST}
+    found = {name: kit_detector(path, None) for name, path in ours.items()}
+    for size in closer:
+        found |= {f"{name}, {size}": kit_detector(path, size) for name, path in ours.items()}
+    return {**found, "yunet_n": Contender(yunet, 0.6)}
 
 
 class Verdicts(NamedTuple):
@@ -424,6 +428,9 @@ def main(arguments: Iterable[str] | None = None) -> None:
         "--part", choices=("dev", "validation"), default="dev", help="the pictures (dev)"
     )
     parser.add_argument("--sizes", type=int, nargs="*", default=SIZES, help="input sizes")
+    parser.add_argument(
+        "--closer", type=int, nargs="*", default=(), help="sizes of the kit beside as it comes"
+    )
     options = parser.parse_args(None if arguments is None else list(arguments))
     entries = [each for each in read_labels(options.labels) if each["part"] == options.part]
     metrics: dict[str, Any] = {
@@ -437,7 +444,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
     every = [each for each in entries if each["set"] in {*KINDS, *EMPTY_KINDS}]
     measured = {
         name: measure_kinds(options.data, every, contender)
-        for name, contender in as_they_come(options.teachers).items()
+        for name, contender in as_they_come(options.teachers, options.closer).items()
     }
     numbers = {name: each[0] for name, each in measured.items()}
     pictures = {name: each[1] for name, each in measured.items()}
