@@ -29,6 +29,11 @@ _LIP_A, _LIP_B = (-4.0, 30.0), (-16.0, 8.0)
 _REACH, _SHARE, _SHARE_EYES = 0.8, (0.3, 0.6), (0.55, 0.85)
 # As these, of what may be a highlight.
 _PALE_REACH, _PALE_SHARE = 1.3, (0.6, 0.85)
+# From what lightness on and up to what chroma a thing is white; how wide a highlight on skin, or on
+# lips and teeth, may be so, in centimetres.
+_WHITE, _GREY, _GLARE = (84.0, 90.0), (12.0, 7.0), 1.6
+# Of which chroma the skin has to be, and how much darker than white, for that.
+_SKIN_CHROMA, _SKIN_DARKER = (11.0, 15.0), (5.0, 10.0)
 # How far a thing goes on from where it is sure, in centimetres, while its colour is no skin's.
 _GROWTH = 0.9
 
@@ -152,6 +157,16 @@ def find_things(
     bare = (lips < 0.1) & (eyes < 0.06) & (soften(fill(shape, *brows), 0.15 * fine) < 0.1)
     plain = np.asarray(oval * bare, np.float32)
     coloured, all_of_it = unlike(lab, skin, lips)
+    # No highlight on skin is white over so wide a place.
+    wide = 2 * round(_GLARE * fine / 2) + 1
+    chroma = np.hypot(lab[..., 1], lab[..., 2])
+    white = np.asarray(smoothstep(lab[..., 0], *_WHITE) * smoothstep(chroma, *_GREY), np.float32)
+    # Skin of black-and-white and of burnt-out photos is white, too.
+    own = float(np.hypot(*skin.mean[1:])), _WHITE[1] - float(skin.mean[0])
+    white *= smoothstep(own[0], *_SKIN_CHROMA) * smoothstep(own[1], *_SKIN_DARKER)
+    kernel = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (wide, wide))
+    glare = cast(Floats, cv2.morphologyEx(white, cv2.MORPH_OPEN, kernel))
+    coloured, all_of_it = np.maximum(coloured, glare), np.maximum(all_of_it, glare)
     at_eyes = smoothstep(eyes, 0.02, 0.1)
     covered = np.zeros(shape, np.float32)
     side = 2 * round(_GROWTH * fine) + 1

@@ -90,6 +90,16 @@ def test_what_is_in_front_wears_nothing(
     assert (kept & inside).sum() <= max(0.1 * (plain & inside).sum(), 0.01 * inside.sum())
 
 
+@pytest.mark.parametrize("shift", [(-12, -8), (-12, 8), (6, 4), (12, -8), (12, 8)])
+def test_white_before_lips_is_no_gloss(face: Image, points: Loop, shift: tuple[int, int]) -> None:
+    loops = [loop + np.array(shift, np.float32) for loop in thing("cup", points)]
+    seen, inside = laid_over(face, loops, (235, 235, 238))
+    with TryOn(behind_things=False) as over, TryOn() as behind:
+        plain, kept = changed(over, seen, MAKE_UP[0]), changed(behind, seen, MAKE_UP[0])
+    assert (plain & inside).sum() > 0.01 * inside.sum()
+    assert (kept & inside).sum() < 0.002 * inside.sum()
+
+
 @pytest.mark.parametrize("effect", MAKE_UP, ids=lambda each: each.name)
 def test_a_face_with_nothing_before_it_keeps_its_make_up(face: Image, effect: Effect) -> None:
     with TryOn(behind_things=False) as over, TryOn() as behind:
