@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from palmkit.engine import forks
 from palmkit.engine.errors import ImageError
 from palmkit.engine.ir import Graph, Node, Type
 from palmkit.kits import image
-from palmkit.kits.cli import COMMANDS, inputs
+from palmkit.kits.cli import inputs, parser
 from palmkit.kits.cli.command import UsageError
 from tests.platforms.windows import is_open, windows
 
@@ -33,9 +34,19 @@ def command(arguments: Sequence[str], folder: Path) -> "subprocess.CompletedProc
     )
 
 
-@pytest.mark.parametrize("name", ["", *COMMANDS])
+def names() -> list[str]:
+    """Every command as it is written."""
+    found = [""]
+    for action in parser()._actions:  # pyright: ignore[reportPrivateUsage]
+        choices: Any = action.choices
+        if isinstance(choices, dict):
+            found += choices
+    return found
+
+
+@pytest.mark.parametrize("name", names())
 def test_help_goes_to_an_old_console(name: str, tmp_path: Path) -> None:
-    done = command([*name.replace("_", " ").split(), "--help"], tmp_path)
+    done = command([*name.split(), "--help"], tmp_path)
     assert done.returncode == 0, done.stderr.decode("cp1252")
     assert b"usage" in done.stdout.lower() and not done.stderr
 

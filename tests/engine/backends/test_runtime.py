@@ -1,7 +1,7 @@
 """Runtimes with the kernels of some models, built by the platform's compiler."""
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from ctypes import byref, c_char_p, c_int32, c_size_t, c_void_p
 from pathlib import Path
@@ -73,7 +73,7 @@ class Runtime:
             raise RuntimeError(self._palm.palm_error().decode())
 
     @contextmanager
-    def _made(self, kind: str, make: Any, *arguments: Any) -> Iterator[c_void_p]:
+    def _made(self, kind: str, make: Any, *arguments: Any) -> Generator[c_void_p]:
         made = c_void_p()
         self._check(make(*arguments, byref(made)))
         try:

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from palmkit import engine, models
-from palmkit.engine.backends import VENDORS, verifying
-from palmkit.engine.backends.options import Options
+from palmkit.engine.backends import VENDORS, Program, verifying
 from palmkit.engine.ir import Array, Graph, Node, Type
 
 MESH = Path(next(iter(models.__path__))) / "face_mesh" / "face_mesh.palm"
@@ -153,7 +152,10 @@ def test_a_device_that_is_not_there_is_an_error_with_the_reason() -> None:
 
 
 def test_an_engine_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("palmkit.engine.backends.vendors.vendor.find_spec", lambda name: None)
+    def nowhere(name: str) -> None:
+        """There is no package of this name."""
+
+    monkeypatch.setattr("palmkit.engine.backends.vendors.vendor.find_spec", nowhere)
     for name in VENDORS:
         with pytest.raises(
             engine.BackendError, match=rf'it needs .*pip install "palmkit\[{name}\]"'
@@ -188,11 +190,13 @@ def test_wrong_numbers_are_found_when_the_model_is_made(off: float) -> None:
 
 def test_the_own_backend_is_verified_with_open_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Graph] = []
-    monkeypatch.setattr(verifying, "verify", lambda graph, program: asked.append(graph))
+
+    def ask(graph: Graph, program: Program) -> None:
+        asked.append(graph)
+
+    monkeypatch.setattr(verifying, "verify", ask)
     model = engine.Model(net(height="h"), verify=True)
     for height in (16, 24, 16):
         model.run(picture(height))
     assert [graph.inputs["x"].dims[2] for graph in asked] == [16, 24]
     assert model.devices == ("cpu",)
-    engine.Model(net(), "cpu", 1, "low", verify=True)
-    assert Options().threads == 1
