@@ -35,7 +35,10 @@ pytestmark = NEEDS_MODELS
 RUN = ("python", "console")
 # Blocks that are neither run nor parsed, and why.
 OTHER_LANGUAGES = {
-    "c": "tests/engine/native compiles and runs it",
+    "bash": "builds for phones, which take the NDK or Xcode: docs/phones.md says so",
+    "c": "tests/engine/native and tests/kits/native compile and run it",
+    "cmake": "tests/kits/native/test_phones.py configures it",
+    "java": "tests/kits/native/test_phones.py compiles and runs it",
     "text": "what a command says: tests/kits/test_cli_errors.py",
     "yaml": "a workflow of a CI service, which runs it",
 }

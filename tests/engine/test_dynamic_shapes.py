@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from palmkit import engine
+from palmkit.engine.backends import Backend
 from palmkit.engine.backends.partition import specialise
 from palmkit.engine.compare import difference
 from palmkit.engine.converters import onnx as onnx_converter
@@ -159,9 +160,9 @@ def test_open_dims_survive_the_file(tmp_path: Path) -> None:
 def test_each_size_is_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
     planned: list[tuple[int, ...]] = []
 
-    def counted(graph: Graph, inputs: dict[str, Type]) -> Graph:
+    def counted(graph: Graph, inputs: dict[str, Type], backend: Backend) -> Graph:
         planned.append(inputs["image"].dims)
-        return specialise(graph, inputs)
+        return specialise(graph, inputs, backend)
 
     monkeypatch.setattr("palmkit.engine.backends.partition.specialise", counted)
     content, shapes = NETWORKS["image"]
