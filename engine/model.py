@@ -114,9 +114,7 @@ class Model:
         Each once, in running order; "numpy" are the nodes of `fallbacks`. With symbolic dims, it is
         what ran the sizes so far.
         """
-        from palmkit.engine.backends.partition import devices_of
-
-        found = (each for program in self._programs.values() for each in devices_of(program))
+        found = (each for program in self._programs.values() for each in program.devices)
         return tuple(dict.fromkeys(found))
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -177,7 +175,7 @@ class Model:
         program = self._stored(shapes)
         program = self._planned(shapes) if program is None else program
         if self._verify:
-            from palmkit.engine.backends.verifying import verify
+            from palmkit.engine.verifying import verify
 
             verify(self._specialised(shapes), program)
         return program

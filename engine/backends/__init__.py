@@ -23,8 +23,8 @@ class Program(Protocol):
     """A graph made ready for one backend; safe to use from many threads."""
 
     @property
-    def device(self) -> str:
-        """What runs it, the backend first: "cpu", "onnxruntime: CUDAExecutionProvider"."""
+    def devices(self) -> tuple[str, ...]:
+        """What runs it, the backend first: ("cpu",), ("onnxruntime: CUDAExecutionProvider",)."""
         ...
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:

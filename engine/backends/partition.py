@@ -111,7 +111,7 @@ class _ProgramPart:
 
     @property
     def devices(self) -> tuple[str, ...]:
-        return devices_of(self.program)
+        return self.program.devices
 
     def run(self, values: Mapping[str, Value]) -> Mapping[str, Value]:
         return self.program.run(self._inputs(values))
@@ -133,7 +133,7 @@ class _DevicePart:
 
     @property
     def devices(self) -> tuple[str, ...]:
-        return devices_of(self.program)
+        return self.program.devices
 
     def run(self, values: Mapping[str, Value]) -> Mapping[str, Value]:
         """Values of the program's own device are handed on as they are."""
@@ -171,8 +171,8 @@ class _LatePart:
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """Of what was made ready so far."""
-        found = (each for program in self._programs.values() for each in devices_of(program))
+        """What runs the nodes for the shapes that came so far."""
+        found = (each for program in self._programs.values() for each in program.devices)
         return tuple(found) or ("numpy",)
 
     def _program(self, values: Mapping[str, Value]) -> tuple[Program, dict[str, Array]]:
@@ -191,13 +191,6 @@ class _LatePart:
     def profile(self, values: Mapping[str, Value]) -> Sequence[StepTime]:
         program, inputs = self._program(values)
         return program.profile(inputs)
-
-
-def devices_of(program: Program) -> tuple[str, ...]:
-    """Return what runs a program, each once."""
-    if isinstance(program, PartitionedProgram):
-        return program.devices
-    return (program.device,)
 
 
 class PartitionedProgram:
@@ -247,11 +240,6 @@ class PartitionedProgram:
     def devices(self) -> tuple[str, ...]:
         """What runs the parts, each once, in running order."""
         return tuple(dict.fromkeys(each for part in self._parts for each in part.devices))
-
-    @property
-    def device(self) -> str:
-        """The same in one text."""
-        return ", ".join(self.devices)
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Outputs by name, each an array of its own."""

@@ -27,7 +27,7 @@ class ReferenceProgram:
 
     graph: Graph
     last_uses: tuple[tuple[str, ...], ...]
-    device: str = "reference"
+    devices: tuple[str, ...] = ("reference",)
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Outputs by name, each an array of its own."""

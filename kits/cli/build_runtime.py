@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from palmkit.kits.cli.command import Commands, UsageError, add_command
-from palmkit.kits.cli.export import add_isas
+from palmkit.kits.cli.command import Commands, add_command
+from palmkit.kits.cli.export import add_isas, new_folder, say_how_to_build, usage_errors
 
 DESCRIPTION = """\
 Write the runtime as C++17 sources with the C header palm.h, and of its kernels only those that
@@ -40,19 +39,11 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write the runtime."""
-    from palmkit.engine import PalmError
     from palmkit.engine.backends.cpu.c_library import export_runtime
 
-    target = Path(options.output)
-    if target.exists():
-        raise UsageError(f"-o: expected a folder that is not there yet, got {options.output!r}")
-    try:
+    target = new_folder("-o", options.output)
+    with usage_errors():
         export_runtime(options.models, target, options.isa.split(","))
-    except PalmError:
-        raise
-    except ValueError as error:
-        raise UsageError(str(error)) from None
     if not options.quiet:
-        print(f"{target}: palm.h")
-        print(f"build it: cmake -S {target} -B build && cmake --build build")
+        say_how_to_build(target, "palm.h")
     return 0

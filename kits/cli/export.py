@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -66,12 +68,9 @@ def add_isas(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write the library."""
-    from palmkit.engine import PalmError
     from palmkit.engine.backends.cpu.c_library import Exported, export_c
 
-    target = Path(options.folder)
-    if target.exists():
-        raise UsageError(f"--c: expected a folder that is not there yet, got {options.folder!r}")
+    target = new_folder("--c", options.folder)
     if len(options.models) > 1 and options.input_shapes:
         raise UsageError("--input-shape: for one model; give several models sizes by convert")
     with progress_bar(len(options.models) + 1, "step", options.quiet) as bar:
@@ -82,18 +81,39 @@ def run(options: argparse.Namespace) -> int:
             models.append(Exported(alone or _named(path), _sized(options, path)))
             bar.update()
         bar.set_description("write")
-        try:
+        with usage_errors():
             export_c(models, target, options.isa.split(","), options.name, options.threads)
-        except PalmError:
-            raise
-        except ValueError as error:
-            raise UsageError(str(error)) from None
         bar.update()
     if not options.quiet:
-        headers = ", ".join(f"{each.name}.h" for each in models)
-        print(f"{target}: {headers}")
-        print(f"build it: cmake -S {target} -B build && cmake --build build")
+        say_how_to_build(target, *(f"{each.name}.h" for each in models))
     return 0
+
+
+def new_folder(flag: str, path: str) -> Path:
+    """Return the path of a folder to make; UsageError if there is something already."""
+    target = Path(path)
+    if target.exists():
+        raise UsageError(f"{flag}: expected a folder that is not there yet, got {path!r}")
+    return target
+
+
+@contextmanager
+def usage_errors() -> Generator[None]:
+    """Make a UsageError of what is said of arguments; errors of PalmKit stay as they are."""
+    from palmkit.engine import PalmError
+
+    try:
+        yield
+    except PalmError:
+        raise
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def say_how_to_build(target: Path, *headers: str) -> None:
+    """Print what was made, and the line that builds it."""
+    print(f"{target}: {', '.join(headers)}")
+    print(f"build it: cmake -S {target} -B build && cmake --build build")
 
 
 def _named(path: str) -> str:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class NativeProgram:
     """A program, and a pool of sessions: one for each caller at a time."""
 
-    device = "cpu"
+    devices = ("cpu",)
 
     def __init__(
         self,

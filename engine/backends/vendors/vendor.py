@@ -31,10 +31,10 @@ Run = Callable[[Mapping[str, Array]], Sequence[Array]]
 class VendorProgram:
     """A graph in another engine.
 
-    device: where it runs, as that engine calls it. dtypes: of the outputs, by name.
+    devices: where it runs, the backend first. dtypes: of the outputs, by name.
     """
 
-    device: str
+    devices: tuple[str, ...]
     dtypes: Mapping[str, np.dtype[np.generic]]
     once: Run
 
@@ -52,7 +52,7 @@ class VendorProgram:
 
         start = time.perf_counter()
         self.run(inputs)
-        return [StepTime("all", self.device, time.perf_counter() - start)]
+        return [StepTime("all", self.devices[0], time.perf_counter() - start)]
 
 
 class Vendor(ABC):
@@ -114,9 +114,6 @@ class Vendor(ABC):
         Raises RefusedError, which names every node that ONNX has no operator for, and BackendError
         with the engine's words if it fails.
         """
-        missing = self.missing()
-        if missing:
-            raise BackendError(f"backend {self.name}: {missing}")
         content = self._as_onnx(graph)
         try:
             device, once = self._open(content, graph, options)
@@ -125,7 +122,7 @@ class Vendor(ABC):
         except Exception as error:  # of whatever type the engine has for it
             raise BackendError(f"backend {self.name}: {self._asked}: {_line(error)}") from None
         dtypes = {name: numpy_dtype(type.dtype) for name, type in graph.outputs.items()}
-        return VendorProgram(f"{self.name}: {device}", dtypes, self._guarded(once))
+        return VendorProgram((f"{self.name}: {device}",), dtypes, self._guarded(once))
 
     def stored(
         self, file: ModelFile, shapes: Shapes, options: Options

@@ -71,7 +71,7 @@ class FirstProgram:
     inputs: Mapping[str, Type]
     outputs: Mapping[str, Type]
     backend: str = field(default=NAME, init=False)
-    device: str = field(default=NAME, init=False)
+    devices: tuple[str, ...] = field(default=(NAME,), init=False)
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Outputs by name."""

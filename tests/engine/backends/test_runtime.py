@@ -124,7 +124,7 @@ def test_instruction_sets_that_it_has_not_are_named(runtime: Runtime) -> None:
 def test_other_models_of_the_same_kernels_run(
     runtime: Runtime, whole: Runtime, tmp_path: Path
 ) -> None:
-    """With algorithms and kernel sizes that the first model had no use for."""
+    """A model whose algorithms and kernel sizes the first one does not use gives the same, too."""
     random = np.random.default_rng(1)
     graph = Graph(
         inputs={"x": Type("float32", (1, 8, 24, 24))},

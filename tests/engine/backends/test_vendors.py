@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from palmkit import engine, models
-from palmkit.engine.backends import VENDORS, Program, verifying
+from palmkit.engine import verifying
+from palmkit.engine.backends import VENDORS, Program
 from palmkit.engine.ir import Array, Graph, Node, Type
 
 MESH = Path(next(iter(models.__path__))) / "face_mesh" / "face_mesh.palm"
@@ -167,7 +168,7 @@ def test_an_engine_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatc
 class Wrong:
     """A program that is off by a part of the output's range."""
 
-    device = "wrong"
+    devices = ("wrong",)
 
     def __init__(self, graph: Graph, off: float) -> None:
         self._right, self._off = engine.Model(graph, "reference"), off

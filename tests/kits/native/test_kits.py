@@ -440,7 +440,7 @@ def test_too_little_room(c: Library, networks: Networks, group: Image) -> None:
 
 
 def test_detectors_that_run_at_few_sizes(c: Library, networks: Networks, group: Image) -> None:
-    """Of its sizes the one that shows most is taken, and no other is ever asked for."""
+    """A network of several sizes is run at the one that shows most, and at no other."""
     model, asked = engine.load(shipped_model("face_detector")), set[tuple[int, ...]]()
 
     def run(inputs: Given) -> Given:

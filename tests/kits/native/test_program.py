@@ -180,7 +180,7 @@ def test_hair(find: Callable[..., Any], group: Image) -> None:
 
 
 def test_photographs(find: Callable[..., Any]) -> None:
-    """Of people, faces and hands, in a shape that the files have plans for."""
+    """A clip of people, faces and hands has a shape that the files have plans for."""
 
     def read(folder: str) -> list[Image]:
         found = sorted((PICTURES / folder).rglob("*.jpg"))[:3]
