@@ -33,6 +33,7 @@ from ctypes import (
     c_size_t,
     c_uint32,
     c_void_p,
+    sizeof,
 )
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn, TypeAlias
@@ -60,7 +61,7 @@ _Step: TypeAlias = tuple[str, Sequence[int], Sequence[int], Mapping[str, _Attr]]
 _ERRORS: dict[int, type[PalmError]] = {1: ModelError, 2: ShapeError, 3: UnsupportedError}
 _ARGUMENT, _INTERRUPTED = 5, 6
 # PALM_ENGINE_VERSION.
-_VERSION = 1
+_VERSION = 2
 _NAMES = (
     *("float32", "float64", "float16", "int8", "uint8", "int16", "uint16"),
     *("int32", "uint32", "int64", "uint64", "bool"),
@@ -111,7 +112,16 @@ class _Call(Structure):
         *(("session", c_void_p), ("numpy", POINTER(_Numpy))),
         *(("objects", c_void_p), ("arrays", c_void_p)),
         *(("input_count", c_size_t), ("output_count", c_size_t)),
-        *(("seconds", c_void_p), ("ask", _ASK)),
+        *(("seconds", c_void_p), ("ask", _ASK), ("slice_ms", c_double)),
+    ]
+
+
+class _SessionOptions(Structure):
+    """palm_session_options."""
+
+    _fields_: ClassVar = [
+        *(("size", c_size_t), ("threads", c_int32), ("priority", c_int32)),
+        *(("cores", POINTER(c_int32)), ("core_count", c_size_t), ("slice_ms", c_double)),
     ]
 
 
@@ -130,7 +140,7 @@ _CALLS: dict[str, tuple[Any, ...]] = {
     "palm_engine_program_create": (
         *(POINTER(_Steps), _HANDLE, _SIZE, c_int64, c_char_p, c_int32, _MADE),
     ),
-    "palm_engine_session_create": (_HANDLE, c_int32, c_int, _MADE),
+    "palm_engine_session_create": (_HANDLE, POINTER(_SessionOptions), c_int, _MADE),
     "palm_engine_run": (_HANDLE,),
 }
 _OTHERS: dict[str, tuple[Any, tuple[Any, ...]]] = {
@@ -515,13 +525,28 @@ class Packed:
         """Take what the library made; kept: what it reads."""
         self._handle = _Handle(made.value, _palm.palm_engine_program_free, *kept)
 
-    def session(self, threads: int, eager: bool = False) -> Session:
+    def session(
+        self,
+        threads: int,
+        eager: bool = False,
+        priority: int = 0,
+        cores: Sequence[int] = (),
+    ) -> Session:
         """Return what one caller at a time needs to run this; with 1 thread none is started.
 
         eager: share out whatever can be split, worth it or not; for tests.
+        priority: one of palm.h; cores: by the system's numbers, none for any. With one of them
+        runs are done by threads of the session, all of them placed so, and their caller waits.
+        Raises BackendError if the system does not let threads be placed so.
         """
         made = c_void_p()
-        _check(_palm.palm_engine_session_create(self._handle.value, threads, eager, byref(made)))
+        options = _SessionOptions(
+            *(sizeof(_SessionOptions), threads, priority),
+            *((c_int32 * len(cores))(*cores), len(cores), 0),
+        )
+        _check(
+            _palm.palm_engine_session_create(self._handle.value, byref(options), eager, byref(made))
+        )
         return Session(made, self)
 
 
@@ -633,9 +658,12 @@ class Session:
         self._watch = _Watch()
         self._calls = [_Call(self._handle.value, _NUMPY, ask=self._watch.ask)]
 
-    def run(self, inputs: Sequence[_Array], outputs: Sequence[_Array]) -> None:
-        """Run every step: from C-contiguous arrays into C-contiguous writable ones."""
-        self._run(inputs, outputs)
+    def run(self, inputs: Sequence[_Array], outputs: Sequence[_Array], slice_ms: float = 0) -> None:
+        """Run every step: from C-contiguous arrays into C-contiguous writable ones.
+
+        slice_ms: after how many milliseconds each thread lets others have its core; 0: never.
+        """
+        self._run(inputs, outputs, slice_ms=slice_ms)
 
     def profile(self, inputs: Sequence[_Array], outputs: Sequence[_Array]) -> list[float]:
         """Run, and return the seconds of each step."""
@@ -643,13 +671,20 @@ class Session:
         self._run(inputs, outputs, seconds)
         return [*seconds]
 
-    def _run(self, inputs: Sequence[Any], outputs: Sequence[Any], seconds: Any = None) -> None:
+    def _run(
+        self,
+        inputs: Sequence[Any],
+        outputs: Sequence[Any],
+        seconds: Any = None,
+        slice_ms: float = 0,
+    ) -> None:
         # Only the main thread sees to signals, and may find its call in use, by a run that a
         # signal's handler has interrupted.
         if threading.get_ident() == threading.main_thread().ident and self._calls:
             call = self._calls.pop()
         else:
             call = _Call(self._handle.value, _NUMPY)
+        call.slice_ms = slice_ms
         try:
             status = self._status(call, inputs, outputs, seconds)
         finally:

@@ -39,6 +39,9 @@ def load(
     tune: bool = False,
     key: bytes | None = None,
     verify: bool = False,
+    *,
+    priority: str = "normal",
+    cores: Sequence[int] | None = None,
 ) -> Model:
     """Read a model and make it ready to run.
 
@@ -60,6 +63,10 @@ def load(
     key: the 32 bytes that a .palm file was encrypted with; it is decrypted in memory only.
     verify: compare the outputs with backend reference, on random numbers, before the model is used;
     with open dims, when sizes first come. It takes seconds for large networks.
+    priority, cores: of the threads that do a run, with backend "cpu": "low" lets everything else
+    go first, "high" goes before others and may need a right that programs rarely have; cores keeps
+    them on those, by the system's numbers (not on macOS). With either, threads of the model do all
+    of a run, and who calls waits.
     Raises ModelError if the file is missing, damaged, no model or of another key, UnsupportedError
     if the backend cannot run it, BackendError if there is no such backend or device, if it fails,
     or if it gives other numbers than verify allows.
@@ -67,7 +74,9 @@ def load(
     file = Path(path)
     source = ModelFile(file, key) if _kind(file) == "palm" else convert(file)
     with _named(file):
-        return Model(source, backend, threads, precision, tune, verify)
+        return Model(
+            source, backend, threads, precision, tune, verify, priority=priority, cores=cores
+        )
 
 
 @finished

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from palmkit.engine.backends import Program, chain
+from palmkit.engine.backends import Program, chain, run_in_slices
 from palmkit.engine.backends.latest import Latest
 from palmkit.engine.backends.options import Options
 from palmkit.engine.errors import ModelError, ShapeError
@@ -35,6 +36,9 @@ class Model:
         precision: str = "high",
         tune: bool = False,
         verify: bool = False,
+        *,
+        priority: str = "normal",
+        cores: Sequence[int] | None = None,
     ) -> None:
         """Make `graph` ready to run.
 
@@ -49,12 +53,13 @@ class Model:
         FEAT_FHM); elsewhere it means "normal". Backend "reference" is always exact.
         tune: time what may be the fastest algorithm for each convolution, as `engine.load` says.
         verify: compare each plan with the definitions in numpy when it is made, on random numbers.
+        priority, cores: of the threads that do a run, as `engine.load` says.
         Raises BackendError for a backend that is unknown or missing, fails or is verified to be
         wrong, UnsupportedError if it cannot run the model, ValueError for other bad options.
         """
         self._backends = chain(backend)
         self._source = graph
-        self._options = Options(threads, precision, tune)
+        self._options = Options(threads, precision, tune, priority, tuple(cores or ()))
         self._verify = verify
         self._programs = Latest[tuple[tuple[int, ...], ...], Program](self._compile)
         self._inputs = dict(graph.inputs)
@@ -117,15 +122,24 @@ class Model:
         found = (each for program in self._programs.values() for each in program.devices)
         return tuple(dict.fromkeys(found))
 
-    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    def run(
+        self, inputs: Mapping[str, Array], *, slice_ms: float | None = None
+    ) -> dict[str, Array]:
         """Run the model once.
 
         inputs: an array for every input, of its dtype and shape.
+        slice_ms: milliseconds after which each thread of the run lets others that wait have its
+        core, once it comes to the end of what it does; left out, as the system decides.
         Returns a new array for every output.
-        Raises ShapeError if an input is missing, unknown, or of another dtype or shape.
+        Raises ShapeError if an input is missing, unknown, or of another dtype or shape, BackendError
+        if the backend fails or has no slices, ValueError if slice_ms is not above 0.
         """
         arrays, shapes = self._checked(inputs)
-        return self._programs[shapes].run(arrays)
+        if slice_ms is None:
+            return self._programs[shapes].run(arrays)
+        if not 0 < slice_ms < math.inf:
+            raise ValueError(f"slice_ms: expected a number above 0, got {slice_ms!r}")
+        return run_in_slices(self._programs[shapes], arrays, slice_ms)
 
     def profile(self, inputs: Mapping[str, Array] | None = None, runs: int = 10) -> list[StepTime]:
         """Time every step: the median over `runs` runs after one that warms up.

@@ -41,6 +41,7 @@ from palmkit.kits.image import (
 from palmkit.kits.options import Mode as Mode
 from palmkit.kits.options import Modes, between, one_of, whole
 from palmkit.kits.options import Precision as Precision
+from palmkit.kits.options import Priority as Priority
 from palmkit.kits.original import Original
 from palmkit.kits.threads import Threads
 from palmkit.kits.tracks import Clock
@@ -81,23 +82,19 @@ class _Models:
     """The models that are open, by path and options."""
 
     def __init__(self) -> None:
-        self._open: WeakValueDictionary[tuple[str, int, str, Backends], Model] = (
-            WeakValueDictionary()
-        )
+        self._open: WeakValueDictionary[tuple[Any, ...], Model] = WeakValueDictionary()
         renewed_in_children(self, _Models._renew)
 
     def _renew(self) -> None:
         self._lock = threading.Lock()
 
     @finished
-    def open(
-        self, path: str | os.PathLike[str], threads: int, precision: Precision, backend: Backends
-    ) -> Model:
-        key = (os.path.abspath(path), threads, precision, backend)
+    def open(self, path: str | os.PathLike[str], **running: Any) -> Model:
+        key = (os.path.abspath(path), *running.values())
         with self._lock:
             model = self._open.get(key)
             if model is None:
-                model = load(path, backend, threads=threads, precision=precision)
+                model = load(path, **running)
                 self._open[key] = model
             return model
 
@@ -113,10 +110,16 @@ def shipped_model(name: str) -> Path:
 
 
 def open_model(
-    source: ModelSource, threads: int, precision: Precision, backend: Backends = "cpu"
+    source: ModelSource,
+    threads: int,
+    precision: Precision,
+    backend: Backends = "cpu",
+    priority: Priority = "normal",
+    cores: tuple[int, ...] | None = None,
 ) -> Runnable:
     """Return the model at a path, one copy for all kits that use it in the same way.
 
+    The options are those of palmkit.engine.load.
     Raises ValueError for an invalid option; ModelError, UnsupportedError or BackendError as
     palmkit.engine.load does.
     """
@@ -124,7 +127,14 @@ def open_model(
     whole("threads", threads, 1)
     if not isinstance(source, str | os.PathLike):
         return source
-    return _models.open(source, threads, precision, backend)
+    return _models.open(
+        source,
+        backend=backend,
+        threads=threads,
+        precision=precision,
+        priority=priority,
+        cores=cores,
+    )
 
 
 def threshold(model: Runnable) -> float:

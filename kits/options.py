@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 Mode: TypeAlias = Literal["image", "video", "stream"]
 Precision: TypeAlias = Literal["high", "normal", "low"]
+Priority: TypeAlias = Literal["normal", "low", "high"]
 # Which of a task's shipped networks a kit runs.
 Quality: TypeAlias = Literal["fast", "best"]
 Arguments = ParamSpec("Arguments")
@@ -128,6 +129,25 @@ class Backends(Check):
             raise ValueError(f"{name}: expected a name or a tuple of names, got {value!r}")
 
 
+class Cores(Check):
+    """Cores by the system's numbers."""
+
+    metavar = "N,N"
+
+    @staticmethod
+    def parse(text: str) -> tuple[int, ...]:
+        """Parse numbers with commas between them."""
+        return tuple(int(each) for each in text.split(","))
+
+    def check(self, name: str, value: Any) -> None:
+        """Raise ValueError if it is no tuple of such numbers."""
+        if not isinstance(value, tuple):
+            raise ValueError(f"{name}: expected a tuple of numbers, got {value!r}")
+        given: tuple[Any, ...] = value
+        for each in given:
+            whole(name, each, 0)
+
+
 class About(NamedTuple):
     """An option's description besides its type and default; see `option`."""
 
@@ -206,6 +226,15 @@ class Options:
     backend: str | tuple[str, ...] = option(
         "cpu", "of the engine, see palmkit.engine.load", Backends(), group=RUNNING
     )
+    priority: Priority = option(
+        "normal",
+        "of the threads that run networks: normal, low or high, see palmkit.engine.load",
+        OneOf(*get_args(Priority)),
+        group=RUNNING,
+    )
+    cores: tuple[int, ...] | None = option(
+        None, "that these threads stay on, by the system's numbers (any)", Cores(), group=RUNNING
+    )
     model: ModelSource | None = option(
         None,
         "another model file like the one shipped, MODEL@CHANNEL for the newest that is delivered"
@@ -241,7 +270,8 @@ class Options:
 
     def running(self) -> dict[str, Any]:
         """Return how models run, as options for another kit or model."""
-        return {name: getattr(self, name) for name in ("threads", "precision", "backend")}
+        names = ("threads", "precision", "backend", "priority", "cores")
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)

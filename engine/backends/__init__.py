@@ -67,6 +67,24 @@ class DeviceProgram(Program, Protocol):
         ...
 
 
+@runtime_checkable
+class SlicedProgram(Program, Protocol):
+    """A program that can let others have the processor within a run."""
+
+    def run_in_slices(self, inputs: Mapping[str, Array], slice_ms: float) -> dict[str, Array]:
+        """As run; work goes on for so many ms at a time, more or less."""
+        ...
+
+
+def run_in_slices(
+    program: Program, inputs: Mapping[str, Array], slice_ms: float
+) -> dict[str, Array]:
+    """Run a program so; BackendError if it cannot."""
+    if not isinstance(program, SlicedProgram):
+        raise BackendError(f"slice_ms: {', '.join(program.devices)} runs a model in one go")
+    return program.run_in_slices(inputs, slice_ms)
+
+
 class Backend(Protocol):
     """One way of running graphs."""
 

@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 
 # What an int of the native code holds: how many of these a machine can start it says by itself.
-MOST_THREADS = 2**31 - 1
+MOST_THREADS = MOST_CORE = 2**31 - 1
 PRECISIONS = ("high", "normal", "low")
+# In the order of their numbers in palm.h.
+PRIORITIES = ("normal", "low", "high")
 
 
 @dataclass(frozen=True)
@@ -18,11 +20,14 @@ class Options:
     infinite beyond 65504) where the CPU can and the backend has such kernels; elsewhere it means
     "normal".
     tune: time the candidates for each convolution on this machine, and keep the times on disk.
+    priority, cores: of the threads of a run, as for `palmkit.engine.load`.
     """
 
     threads: int = 1
     precision: str = "high"
     tune: bool = False
+    priority: str = "normal"
+    cores: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         """ValueError for what no backend can do."""
@@ -32,6 +37,11 @@ class Options:
             raise ValueError(f"threads: expected at most {MOST_THREADS}, got {self.threads}")
         if self.precision not in PRECISIONS:
             raise ValueError(f"precision: expected one of {PRECISIONS}, got {self.precision!r}")
+        if self.priority not in PRIORITIES:
+            raise ValueError(f"priority: expected one of {PRIORITIES}, got {self.priority!r}")
+        for core in self.cores:
+            if not 0 <= core <= MOST_CORE:
+                raise ValueError(f"cores: expected numbers from 0 to {MOST_CORE}, got {core!r}")
 
 
 DEFAULTS = Options()

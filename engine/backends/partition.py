@@ -21,6 +21,7 @@ from palmkit.engine.backends import (
     DeviceProgram,
     Program,
     Value,
+    run_in_slices,
 )
 from palmkit.engine.backends.latest import Latest
 from palmkit.engine.backends.options import Options
@@ -66,7 +67,7 @@ class _Part(Protocol):
     @property
     def devices(self) -> tuple[str, ...]: ...
 
-    def run(self, values: Mapping[str, Value]) -> Mapping[str, Value]: ...
+    def run(self, values: Mapping[str, Value], slice_ms: float = 0) -> Mapping[str, Value]: ...
 
     def profile(self, values: Mapping[str, Value]) -> Sequence[StepTime]: ...
 
@@ -80,6 +81,10 @@ def host(value: Value) -> Array:
     return value if isinstance(value, _OF_NUMPY) else value.host()
 
 
+def _outputs(program: Program, inputs: Mapping[str, Array], slice_ms: float) -> dict[str, Array]:
+    return run_in_slices(program, inputs, slice_ms) if slice_ms else program.run(inputs)
+
+
 @dataclass(frozen=True)
 class _NumpyPart:
     """One node, by its definition."""
@@ -89,7 +94,8 @@ class _NumpyPart:
     writes: tuple[str, ...]
     devices: tuple[str, ...] = ("numpy",)
 
-    def run(self, values: Mapping[str, Value]) -> Mapping[str, Value]:
+    def run(self, values: Mapping[str, Value], slice_ms: float = 0) -> Mapping[str, Value]:
+        """A node is too short to be cut."""
         inputs = [host(values[name]) if name else None for name in self.node.inputs]
         results = run_reference(self.node, inputs)
         return dict(zip(self.node.outputs, results, strict=False))
@@ -113,8 +119,8 @@ class _ProgramPart:
     def devices(self) -> tuple[str, ...]:
         return self.program.devices
 
-    def run(self, values: Mapping[str, Value]) -> Mapping[str, Value]:
-        return self.program.run(self._inputs(values))
+    def run(self, values: Mapping[str, Value], slice_ms: float = 0) -> Mapping[str, Value]:
+        return _outputs(self.program, self._inputs(values), slice_ms)
 
     def profile(self, values: Mapping[str, Value]) -> Sequence[StepTime]:
         return self.program.profile(self._inputs(values))
@@ -135,8 +141,11 @@ class _DevicePart:
     def devices(self) -> tuple[str, ...]:
         return self.program.devices
 
-    def run(self, values: Mapping[str, Value]) -> Mapping[str, Value]:
+    def run(self, values: Mapping[str, Value], slice_ms: float = 0) -> Mapping[str, Value]:
         """Values of the program's own device are handed on as they are."""
+        if slice_ms:
+            inputs = {name: host(values[name]) for name in self.reads}
+            return run_in_slices(self.program, inputs, slice_ms)
         return self.program.run_on_device({name: self._near(values[name]) for name in self.reads})
 
     def _near(self, value: Value) -> Value:
@@ -184,9 +193,9 @@ class _LatePart:
             return self._plain, inputs
         return self._programs[types], inputs
 
-    def run(self, values: Mapping[str, Value]) -> dict[str, Array]:
+    def run(self, values: Mapping[str, Value], slice_ms: float = 0) -> dict[str, Array]:
         program, inputs = self._program(values)
-        return program.run(inputs)
+        return _outputs(program, inputs, slice_ms)
 
     def profile(self, values: Mapping[str, Value]) -> Sequence[StepTime]:
         program, inputs = self._program(values)
@@ -243,9 +252,16 @@ class PartitionedProgram:
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Outputs by name, each an array of its own."""
+        return self.run_in_slices(inputs, 0)
+
+    def run_in_slices(self, inputs: Mapping[str, Array], slice_ms: float) -> dict[str, Array]:
+        """The same, the parts in slices of so many ms, 0: without.
+
+        Raises BackendError if one of them cannot run so.
+        """
         values: dict[str, Value] = {**self._graph.constants, **inputs}
         for part, freed in zip(self._parts, self._freed, strict=True):
-            values.update(part.run(values))
+            values.update(part.run(values, slice_ms))
             for name in freed:
                 values.pop(name, None)
         return {name: np.array(host(values[name])) for name in self._graph.outputs}

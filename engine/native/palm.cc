@@ -174,18 +174,23 @@ void take_buffers(palm::Running& r, const palm_input* in, const palm_output* out
   }
 }
 
-palm_options options_of(const palm_options* options) {
-  palm_options known = PALM_OPTIONS;
-  if (!options) return known;
+// What of options this library knows; `defaults` if there are none.
+template <class Options>
+Options known_of(const Options* options, const Options& defaults) {
+  if (!options) return defaults;
   constexpr size_t kMost = 4096;
-  if (options->size < sizeof known || options->size > kMost) {
-    bad(PALM_ERROR_ARGUMENT, "options: expected a size of at least %zu, got %zu", sizeof known,
+  if (options->size < sizeof defaults || options->size > kMost) {
+    bad(PALM_ERROR_ARGUMENT, "options: expected a size of at least %zu, got %zu", sizeof defaults,
         options->size);
   }
   const char* const bytes = reinterpret_cast<const char*>(options);
-  if (std::any_of(bytes + sizeof known, bytes + options->size, [](char byte) { return byte != 0; }))
+  if (std::any_of(bytes + sizeof defaults, bytes + options->size, [](char byte) { return byte != 0; }))
     bad(PALM_ERROR_UNSUPPORTED, "options: a newer one than this library knows is set");
-  known = *options;
+  return *options;
+}
+
+palm_options options_of(const palm_options* options) {
+  const palm_options known = known_of(options, PALM_OPTIONS);
   check_threads(known.threads);
   if (known.precision != PALM_PRECISION_HIGH) {
     bad(PALM_ERROR_UNSUPPORTED,
@@ -237,8 +242,30 @@ Ready::Ready(std::shared_ptr<const OpenFile> file_, Plan plan, size_t number, ui
   file->pages.release(program->constants_read());
 }
 
-Running::Running(std::shared_ptr<const Ready> ready_, int threads)
-    : ready(std::move(ready_)), session(*ready->program, threads) {
+Placement placement_of(const palm_session_options& options) {
+  if (options.priority < PALM_PRIORITY_NORMAL || options.priority > PALM_PRIORITY_HIGH)
+    bad(PALM_ERROR_ARGUMENT, "priority: expected 0 to 2, got %d", options.priority);
+  if (options.core_count && !options.cores)
+    bad(PALM_ERROR_ARGUMENT, "cores: expected %zu, got NULL", options.core_count);
+  Placement placement{static_cast<Priority>(options.priority), {}};
+  if (options.core_count)
+    placement.cores.assign(options.cores, options.cores + options.core_count);
+  return placement;
+}
+
+Watch::Clock::duration slice_of(double slice_ms) {
+  constexpr double kMost = 1e9;
+  if (!(slice_ms >= 0 && slice_ms <= kMost))
+    bad(PALM_ERROR_ARGUMENT, "slice_ms: expected 0 to 1e9, got %g", slice_ms);
+  return std::chrono::duration_cast<Watch::Clock::duration>(
+      std::chrono::duration<double, std::milli>(slice_ms));
+}
+
+Running::Running(std::shared_ptr<const Ready> ready_, int threads, const Placement& placement,
+                 Watch::Clock::duration slice_)
+    : ready(std::move(ready_)),
+      session(*ready->program, threads, false, placement),
+      slice(slice_) {
   inputs.reserve(ready->inputs.size());
   outputs.reserve(ready->outputs.size());
 }
@@ -296,10 +323,20 @@ void palm_program_free(palm_program* program) { delete program; }
 
 palm_status palm_session_create(const palm_program* program, int32_t threads,
                                 palm_session** session) {
+  palm_session_options options = PALM_SESSION_OPTIONS;
+  options.threads = threads;
+  return palm_session_create_with(program, &options, session);
+}
+
+palm_status palm_session_create_with(const palm_program* program,
+                                     const palm_session_options* options, palm_session** session) {
   return making(session, [&] {
     if (!program) bad(PALM_ERROR_ARGUMENT, "program: expected one, got NULL");
-    check_threads(threads);
-    return std::make_unique<palm::Running>(program->ready, threads);
+    const palm_session_options known = known_of(options, PALM_SESSION_OPTIONS);
+    check_threads(known.threads);
+    return std::make_unique<palm::Running>(program->ready, known.threads,
+                                           palm::placement_of(known),
+                                           palm::slice_of(known.slice_ms));
   });
 }
 
@@ -331,7 +368,7 @@ static palm_status run(palm_session* session, const palm_input* inputs, size_t i
     };
     r.is_ended = false;
     try {
-      r.session.run(r.inputs, r.outputs, seconds, r.ask ? +go_on : nullptr, &r);
+      r.session.run(r.inputs, r.outputs, seconds, r.ask ? +go_on : nullptr, &r, r.slice);
     } catch (const palm::Error& error) {
       if (r.is_ended) bad(PALM_ERROR_INTERRUPTED, "%s", error.what());
       throw;

@@ -19,7 +19,7 @@
  * at a time, and says so to the others. No function throws or ends the process. What is in a file
  * is not trusted. Texts are UTF-8, end with a zero and live as long as the handle that was asked.
  *
- * The interface grows by functions, by fields at the end of palm_options, and by numbers: what is
+ * The interface grows by functions, by fields at the end of options, and by numbers: what is
  * compiled with an older header of the same PALM_VERSION_MAJOR runs with a newer library.
  */
 #ifndef PALM_H
@@ -29,7 +29,7 @@
 #include <stdint.h>
 
 #define PALM_VERSION_MAJOR 1
-#define PALM_VERSION_MINOR 0
+#define PALM_VERSION_MINOR 1
 #define PALM_VERSION (PALM_VERSION_MAJOR << 16 | PALM_VERSION_MINOR)
 
 #ifndef PALM_API
@@ -96,6 +96,22 @@ typedef struct palm_options {
   const char *isa;          /* no instructions beyond this set: a palm_isa_name; NULL: the best */
 } palm_options;
 #define PALM_OPTIONS {sizeof(palm_options), 1, PALM_PRECISION_HIGH, NULL}
+
+/* Behind or before which others threads run. "high" may need a right that programs rarely have. */
+typedef int32_t palm_priority;
+enum { PALM_PRIORITY_NORMAL = 0, PALM_PRIORITY_LOW = 1, PALM_PRIORITY_HIGH = 2 };
+
+/* How a session runs. Begin with PALM_SESSION_OPTIONS, which has the size and the defaults. With a
+ * priority or cores, a run is done by threads of the session alone, and who calls waits. */
+typedef struct palm_session_options {
+  size_t size;            /* sizeof(palm_session_options) */
+  int32_t threads;        /* that a run uses, 1 to 256 */
+  palm_priority priority; /* of these threads */
+  const int32_t *cores;   /* that they stay on, by the system's numbers; NULL: any */
+  size_t core_count;
+  double slice_ms; /* after how many milliseconds a thread lets others have its core; 0: never */
+} palm_session_options;
+#define PALM_SESSION_OPTIONS {sizeof(palm_session_options), 1, PALM_PRIORITY_NORMAL, NULL, 0, 0}
 
 /* Dense arrays of the caller's, row-major, aligned to their elements; sizes are in bytes. */
 typedef struct palm_input {
@@ -192,6 +208,10 @@ PALM_API const char *palm_program_step_kernel(const palm_program *program, size_
  * fork. */
 PALM_API palm_status palm_session_create(const palm_program *program, int32_t threads,
                                          palm_session **session);
+/* The same, with more to choose. PALM_ERROR_BACKEND if the system does not let threads be so. */
+PALM_API palm_status palm_session_create_with(const palm_program *program,
+                                              const palm_session_options *options,
+                                              palm_session **session);
 PALM_API void palm_session_free(palm_session *session);
 
 /* Has runs ask whether they are to go on; ask NULL: no more. A run that is ended returns

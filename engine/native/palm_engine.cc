@@ -20,6 +20,7 @@
 #include "kernels/peak/peak.h"
 #include "kernels/unary/unary.h"
 #include "model_file.h"
+#include "palm_handles.h"
 #include "plans.h"
 #include "program.h"
 
@@ -31,8 +32,9 @@ struct palm_engine_program {
   std::shared_ptr<const palm::Program> program;
 };
 struct palm_engine_session {
-  palm_engine_session(std::shared_ptr<const palm::Program> program_, int threads, bool eager)
-      : program(std::move(program_)), session(*program, threads, eager) {}
+  palm_engine_session(std::shared_ptr<const palm::Program> program_, int threads, bool eager,
+                      const palm::Placement& placement)
+      : program(std::move(program_)), session(*program, threads, eager, placement) {}
   std::shared_ptr<const palm::Program> program;
   palm::Session session;
 };
@@ -545,12 +547,14 @@ palm_status palm_engine_program_create(const palm_engine_steps* given,
 
 void palm_engine_program_free(palm_engine_program* program) { delete program; }
 
-palm_status palm_engine_session_create(const palm_engine_program* program, int32_t threads,
-                                       int eager, palm_engine_session** session) {
+palm_status palm_engine_session_create(const palm_engine_program* program,
+                                       const palm_session_options* options, int eager,
+                                       palm_engine_session** session) {
   return guarded([&] {
     *session = nullptr;
     if (!program) bad(PALM_ERROR_ARGUMENT, "program: expected one, got NULL");
-    *session = new palm_engine_session(program->program, threads, eager != 0);
+    *session = new palm_engine_session(program->program, options->threads, eager != 0,
+                                       palm::placement_of(*options));
   });
 }
 
@@ -570,7 +574,7 @@ palm_status palm_engine_run(const palm_engine_call* call) {
                                    outputs = buffers(*call, call->input_count, call->output_count, true);
     try {
       call->session->session.run(inputs, outputs, call->seconds, call->ask ? +ask : nullptr,
-                                 &go_on);
+                                 &go_on, palm::slice_of(call->slice_ms));
     } catch (const palm::Error& error) {
       if (is_ended) bad(PALM_ERROR_INTERRUPTED, "%s", error.what());
       throw;

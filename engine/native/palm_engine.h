@@ -10,7 +10,7 @@
 #include "palm.h"
 
 /* Counts up when a call or a structure here changes; engine/_native.py has it, too. */
-#define PALM_ENGINE_VERSION 1
+#define PALM_ENGINE_VERSION 2
 
 #ifdef __cplusplus
 extern "C" {
@@ -43,6 +43,7 @@ typedef struct palm_engine_call {
   size_t input_count, output_count;
   double *seconds; /* NULL, or room for as many as there are steps */
   palm_ask ask;    /* NULL, or as for palm_session_watch */
+  double slice_ms; /* as in palm_session_options */
 } palm_engine_call;
 
 /* Rows of pixels; stride: elements from one row to the next. */
@@ -124,9 +125,11 @@ PALM_API palm_status palm_engine_program_create(const palm_engine_steps *steps,
                                                 palm_engine_program **program);
 PALM_API void palm_engine_program_free(palm_engine_program *program);
 
-/* eager: share out whatever can be split, worth it or not. */
-PALM_API palm_status palm_engine_session_create(const palm_engine_program *program, int32_t threads,
-                                                int eager, palm_engine_session **session);
+/* options: their slice_ms is not looked at. eager: share out whatever can be split, worth it or
+ * not. */
+PALM_API palm_status palm_engine_session_create(const palm_engine_program *program,
+                                                const palm_session_options *options, int eager,
+                                                palm_engine_session **session);
 PALM_API void palm_engine_session_free(palm_engine_session *session);
 PALM_API size_t palm_engine_session_steps(const palm_engine_session *session);
 /* PALM_ERROR_ARGUMENT: an object is no array that `numpy` tells of, or is not C-contiguous, or an

@@ -51,12 +51,18 @@ struct Ready {
   std::unique_ptr<const Program> program;
 };
 
+// What options of a session say, checked as far as no system need be asked.
+Placement placement_of(const palm_session_options& options);
+Watch::Clock::duration slice_of(double slice_ms);
+
 // A session, and what a run would else have to allocate.
 struct Running {
-  Running(std::shared_ptr<const Ready> ready, int threads);
+  Running(std::shared_ptr<const Ready> ready, int threads, const Placement& placement,
+          Watch::Clock::duration slice);
 
   std::shared_ptr<const Ready> ready;
   Session session;
+  const Watch::Clock::duration slice;
   std::vector<Array> inputs, outputs;
   palm_ask ask = nullptr;
   void* user = nullptr;

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "base/arena.h"
+#include "base/placement.h"
+#include "base/runner.h"
 #include "base/step.h"
 #include "base/threads.h"
 #include "entropy/stored.h"
@@ -87,14 +89,17 @@ class Program {
 // What one caller at a time needs to run a program: arena, scratch and threads.
 class Session {
  public:
-  // `program` must outlive the session. eager: see Pool.
-  Session(const Program& program, int threads, bool eager = false);
+  // `program` must outlive the session. eager: see Pool. placement: of all threads of a run; if it
+  // is not the default one the caller does nothing of it itself.
+  // Throws Error if the system does not let threads be placed so.
+  Session(const Program& program, int threads, bool eager = false, const Placement& placement = {});
 
   // Runs every step. Throws Error if an array is not what the plan says, if the session is being
-  // run by another caller, or if `ask`, if any, says no: see Watch. `seconds`, if any, gets one
-  // entry a step.
+  // run by another caller, or if `ask`, if any, says no: see Watch, also for `slice`. `seconds`, if
+  // any, gets one entry a step.
   void run(const std::vector<Array>& inputs, const std::vector<Array>& outputs,
-           double* seconds = nullptr, Watch::Ask ask = nullptr, void* data = nullptr);
+           double* seconds = nullptr, Watch::Ask ask = nullptr, void* data = nullptr,
+           Watch::Clock::duration slice = Watch::Clock::duration::zero());
 
   size_t steps() const { return program_.steps_.size(); }
 
@@ -106,10 +111,12 @@ class Session {
     size_t offset;  // in bytes
   };
 
+  void run_steps(double* seconds);
   void run_step(size_t step, Pool& pool);
 
   const Program& program_;
   Watch watch_;
+  std::unique_ptr<Runner> runner_;  // of runs that are not done by their caller
   Pool pool_, alone_[2];  // alone_: of the threads that have a branch each
   Arena memory_;
   std::vector<char*> scratch_;   // of each step, in the memory

@@ -35,9 +35,10 @@ class Busy {
 
 }  // namespace
 
-Session::Session(const Program& program, int threads, bool eager)
+Session::Session(const Program& program, int threads, bool eager, const Placement& placement)
     : program_(program),
-      pool_(threads, eager, &watch_),
+      runner_(placement.is_default() ? nullptr : std::make_unique<Runner>(placement)),
+      pool_(threads, eager, &watch_, placement),
       alone_{Pool(1, false, &watch_), Pool(1, false, &watch_)} {
   size_t bytes = round_up(program.arena_used_);
   const std::vector<size_t> scratch = program.place_scratch(threads, bytes);
@@ -72,16 +73,22 @@ Session::Session(const Program& program, int threads, bool eager)
 }
 
 void Session::run(const std::vector<Array>& inputs, const std::vector<Array>& outputs,
-                  double* seconds, Watch::Ask ask, void* data) {
+                  double* seconds, Watch::Ask ask, void* data, Watch::Clock::duration slice) {
   const Busy busy(running_);
+  if (runner_) runner_->check_process();
   pool_.check_process();
-  watch_.begin(ask, data);
+  watch_.begin(ask, data, slice);
   check_arrays("input", program_.inputs_, inputs);
   check_arrays("output", program_.outputs_, outputs);
   for (const Patch& patch : patches_)
     pointers_[patch.position] =
         static_cast<char*>(const_cast<void*>((patch.output ? outputs : inputs)[patch.slot].data)) +
         patch.offset;
+  if (runner_) runner_->run([&] { run_steps(seconds); }, &watch_);
+  else run_steps(seconds);
+}
+
+void Session::run_steps(double* seconds) {
   for (size_t s = 0; s < steps(); ++s) {
     const auto t0 =
         seconds ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
@@ -105,7 +112,7 @@ void Session::run(const std::vector<Array>& inputs, const std::vector<Array>& ou
 void Session::run_step(size_t step, Pool& pool) {
   const Program::Placed& placed = program_.steps_[step];
   constexpr size_t kStepsBetweenLooks = 16;
-  if (step % kStepsBetweenLooks == 0) pool.look();
+  if (step % kStepsBetweenLooks == 0 || pool.is_sliced()) pool.look();
   void** const x = pointers_.data() + starts_[step];
   if (!placed.idle) placed.step->run({x, x + placed.inputs.size(), scratch_[step], &pool, next_[step]});
 }

@@ -845,7 +845,7 @@ from palmkit.engine import _native as native
 signal.signal(signal.SIGINT, signal.default_int_handler)
 types = [("input", 0, "float32", [1 << 22]), ("output", 0, "float32", [1 << 22])]
 steps = [("unary", [0], [1], {"op": "exp"})] * 50000
-session = native.Program(types, steps, [], 0).session(%d)
+session = native.Program(types, steps, [], 0).session(%d, priority=%d)
 x, y = np.zeros(1 << 22, np.float32), np.zeros(1 << 22, np.float32)
 threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
 try:
@@ -856,9 +856,9 @@ session = native.Program(types, steps[:1], [], 0).session(2)
 session.run([x], [y])
 print(y.min(), y.max())
 """
-    for threads in (1, 2):
+    for how in ((1, 0), (2, 0), (2, 1)):
         done = subprocess.run(
-            [sys.executable, "-c", code % threads],
+            [sys.executable, "-c", code % how],
             capture_output=True,
             text=True,
             check=False,

@@ -39,7 +39,7 @@ class CpuProgram(NativeProgram):
             _native.Program(*self.plan.native(), threads=options.threads),
             tuple(graph.inputs),
             outputs,
-            options.threads,
+            options,
             lambda: [(step.node, step.kernel) for step in self.plan.steps],
         )
 
@@ -121,7 +121,7 @@ class Cpu:
             return None
         program, outputs = file.program(number, options.threads)
         inputs, steps = tuple(file.inputs), partial(file.steps, number)
-        return NativeProgram(program, inputs, outputs, options.threads, steps), outputs
+        return NativeProgram(program, inputs, outputs, options, steps), outputs
 
     def ready_plan(
         self, graph: Graph, shapes: Mapping[str, Sequence[int]], weights: str

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from palmkit.engine.backends.options import PRIORITIES
 from palmkit.engine.ir import Array, Type
 
 if TYPE_CHECKING:
     from palmkit.engine import _native
+    from palmkit.engine.backends.options import Options
     from palmkit.engine.steps.plan import StepTime
 
 
@@ -25,19 +27,22 @@ class NativeProgram:
         program: _native.Packed,
         inputs: Sequence[str],
         outputs: Mapping[str, Type],
-        threads: int,
+        options: Options,
         steps: Callable[[], Sequence[tuple[str, str]]],
     ) -> None:
         """Take a program whose inputs and outputs are these, in order.
 
-        steps: for each step the node it came from, and its kernel.
+        options: how a run is done. steps: for each step the node it came from, and its kernel.
         """
         self._outputs = [(name, t.dims, np.dtype(t.dtype)) for name, t in outputs.items()]
         self._program = program
         self._inputs = tuple(inputs)
-        self._threads = threads
+        self._options = options
         self._steps = steps
         self._start_pool()
+        if options.priority != "normal" or options.cores:
+            # Whether the system lets threads be placed so is told now.
+            self._idle.append(self._take_session())
 
     def _start_pool(self) -> None:
         self._process = os.getpid()
@@ -52,7 +57,10 @@ class NativeProgram:
         try:
             return self._idle.pop()
         except IndexError:
-            return self._program.session(self._threads)
+            asked = self._options
+            return self._program.session(
+                asked.threads, priority=PRIORITIES.index(asked.priority), cores=asked.cores
+            )
 
     def _arguments(self, inputs: Mapping[str, Array]) -> tuple[list[Array], dict[str, Array]]:
         arrays = [np.ascontiguousarray(inputs[name]) for name in self._inputs]
@@ -61,10 +69,14 @@ class NativeProgram:
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Outputs by name."""
+        return self.run_in_slices(inputs, 0)
+
+    def run_in_slices(self, inputs: Mapping[str, Array], slice_ms: float) -> dict[str, Array]:
+        """The same; each thread lets others have its core after so many ms, 0: never."""
         arrays, outputs = self._arguments(inputs)
         session = self._take_session()
         try:
-            session.run(arrays, list(outputs.values()))
+            session.run(arrays, list(outputs.values()), slice_ms)
         finally:
             self._idle.append(session)
         return outputs

@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/crc32.h"
 #include "base/half.h"
+#include "base/runner.h"
 #include "base/step.h"
 #include "base/threads.h"
 
@@ -165,6 +166,39 @@ void check_interrupts() {
   }
 }
 
+// With slices a thread looks after a part of each, which long loops are cut into.
+void check_slices() {
+  constexpr size_t kCount = 1000, kLong = size_t{1} << 30;
+  const Grain grain = grain_of(kLong / kCount);
+  for (int threads = 1; threads <= 2; ++threads) {
+    Watch watch;
+    Pool pool(threads, false, &watch);
+    std::atomic<size_t> longest{0};
+    const auto body = [&](size_t begin, size_t end, int) {
+      size_t known = longest;
+      while (known < end - begin && !longest.compare_exchange_weak(known, end - begin)) {}
+    };
+    watch.begin(nullptr, nullptr);
+    pool.parallel(kCount, grain, body);
+    PALM_CHECK(longest > kCount / 10, "without slices the longest part is %zu", longest.load());
+    longest = 0;
+    watch.begin(nullptr, nullptr, std::chrono::milliseconds(4));
+    pool.parallel(kCount, grain, body);
+    PALM_CHECK(longest <= kCount / 10, "of slices the longest part is %zu", longest.load());
+  }
+}
+
+// A runner does everything in one other thread, and hands on what is thrown there.
+void check_runner() {
+  Runner runner(Placement{Priority::kLow, {}});
+  std::thread::id first, second;
+  runner.run([&] { first = std::this_thread::get_id(); });
+  PALM_CHECK(refuses([&] { runner.run([] { fail(Fault::kBackend, "no"); }); }), "nothing thrown");
+  runner.run([&] { second = std::this_thread::get_id(); });
+  PALM_CHECK(first == second && first != std::this_thread::get_id(), "not in a thread of its own");
+  PALM_CHECK(refuses([] { Runner(Placement{Priority::kNormal, {1 << 30}}); }), "no such core");
+}
+
 void check_bounds() {
   const auto bad = [](Ints shape, Ints strides, int64_t offset, size_t count) {
     return refuses([&] { palm::check_bounds("x", shape, strides, offset, count); });
@@ -309,6 +343,8 @@ int main() {
   check_sharing();
   check_throwing();
   check_interrupts();
+  check_slices();
+  check_runner();
   PALM_CHECK(refuses([] { Pool(0); }) && refuses([] { Pool(100000); }), "a number of threads");
   check_bounds();
   check_strides();

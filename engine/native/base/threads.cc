@@ -22,10 +22,10 @@ constexpr size_t kLeastPiece = 20;
 constexpr std::chrono::microseconds kSpin{50}, kYield{1000};
 constexpr int kPausesBetweenLooks = 64, kLooksBeforeYield = 4000;
 // A loop of more work than this is done in parts of no more, some 20 ms of multiply-adds: a caller
-// who gives up need not wait for its end.
+// who gives up need not wait for its end. Of slices, a part is a fraction.
 constexpr size_t kLong = size_t{1} << 30;
-// How often a caller is asked. Python's has to wait for its lock.
-constexpr std::chrono::milliseconds kBetweenAsking{500};
+constexpr std::chrono::milliseconds kTimeOfLong{20};
+constexpr size_t kPartsOfSlice = 4;
 constexpr uint32_t kLoopsBetweenLooks = 16;
 
 // Units [begin, end) of a loop. In one word, so that units are taken by one exchange: who is late
@@ -49,9 +49,9 @@ size_t part_of(size_t left, size_t piece, size_t most) {
   return most && part > most ? most : part;
 }
 
-bool is_long(size_t count, size_t work) {
+bool is_more(size_t count, size_t work, size_t most) {
   size_t all;
-  return __builtin_mul_overflow(count, work, &all) || all > kLong;
+  return __builtin_mul_overflow(count, work, &all) || all > most;
 }
 
 void pause() {
@@ -64,24 +64,40 @@ void pause() {
 
 }  // namespace
 
-void Watch::begin(Ask ask, void* data) {
+void Watch::begin(Ask ask, void* data, Clock::duration slice) {
   ask_ = ask;
   data_ = data;
   caller_ = std::this_thread::get_id();
   next_ = Clock::now() + kBetweenAsking;
+  slice_ = slice;
   ended_ = false;
 }
 
+void Watch::ask() {
+  if (!ask_ || Clock::now() < next_) return;
+  if (!ask_(data_)) ended_ = true;
+  next_ = Clock::now() + kBetweenAsking;
+}
+
+void Watch::end_slice() const {
+  static thread_local Clock::time_point end;
+  if (Clock::now() < end) return;
+  std::this_thread::yield();
+  end = Clock::now() + slice_;
+}
+
 void Watch::look() {
-  if (ask_ && std::this_thread::get_id() == caller_ && Clock::now() >= next_) {
-    if (!ask_(data_)) ended_ = true;
-    next_ = Clock::now() + kBetweenAsking;
-  }
+  if (slice_ > Clock::duration::zero()) end_slice();
+  if (std::this_thread::get_id() == caller_) ask();
   if (ended_.load(std::memory_order_relaxed)) fail(Fault::kBackend, "the run was interrupted");
 }
 
-Pool::Pool(int threads, bool eager, Watch* watch)
-    : threads_(static_cast<size_t>(threads)), eager_(eager), watch_(watch), process_(getpid()) {
+Pool::Pool(int threads, bool eager, Watch* watch, const Placement& placement)
+    : threads_(static_cast<size_t>(threads)),
+      eager_(eager),
+      watch_(watch),
+      placement_(placement),
+      process_(getpid()) {
   if (threads < 1 || static_cast<size_t>(threads) > kMaxThreads)
     fail(Fault::kBackend, "threads: expected 1 to %zu, got %d", kMaxThreads, threads);
   shares_ = std::make_unique<Share[]>(threads_);
@@ -122,13 +138,19 @@ void Pool::check_process() const {
 
 // Here and in run, divisions take some 20 ns each: a small network has a loop every microsecond.
 size_t Pool::count_sharers(size_t count, Grain grain) {
-  if (++loops_ == kLoopsBetweenLooks) loops_ = 0, look();
+  if (++loops_ >= kLoopsBetweenLooks || is_sliced()) loops_ = 0, look();
   if (!workers_.empty() && (eager_ || count / 2 >= grain.least)) {
     const size_t units = (count + grain.unit - 1) / grain.unit;
     const size_t sharers = std::min({threads_, units, eager_ ? units : count / grain.least});
     if (sharers > 1) return sharers;
   }
-  return count > grain.unit && is_long(count, grain.work) ? 1 : 0;
+  return count > grain.unit && is_more(count, grain.work, most_work()) ? 1 : 0;
+}
+
+size_t Pool::most_work() const {
+  if (!is_sliced()) return kLong;
+  const double slices = std::chrono::duration<double>(watch_->slice()) / kTimeOfLong / kPartsOfSlice;
+  return std::max<size_t>(1, slices < 1 ? static_cast<size_t>(slices * kLong) : kLong);
 }
 
 void Pool::wake() {
@@ -143,8 +165,10 @@ void Pool::run(size_t count, Grain grain, size_t sharers, Function function, voi
     units = (count + unit - 1) / unit;
   }
   const size_t piece = eager_ ? 1 : std::max<size_t>(1, grain.least / unit * kLeastPiece);
-  const size_t most =
-      is_long(count, grain.work) ? std::max<size_t>(1, kLong / grain.work / unit) : 0;
+  const size_t most_at_once = most_work();
+  const size_t most = is_more(count, grain.work, most_at_once)
+                          ? std::max<size_t>(1, most_at_once / grain.work / unit)
+                          : 0;
   const Loop loop{count, unit, most, function, data};
   ++loop_;
   size_t own = units;  // of the thread, at last the caller
@@ -221,6 +245,8 @@ size_t Pool::take_others(int thread) {
 
 void Pool::work(int thread) {
   using Clock = std::chrono::steady_clock;
+  // Where the caller could be placed, this thread can be.
+  static_cast<void>(placement_.apply());
   Share& share = shares_[static_cast<size_t>(thread)];
   const auto idle = [&] {
     return Range(share.range.load(std::memory_order_acquire)).size() == 0 &&

@@ -11,25 +11,37 @@
 #include <vector>
 
 #include "base/grain.h"
+#include "base/placement.h"
 
 namespace palm {
 
-// Ends runs that their caller no longer wants.
+// Ends runs that their caller no longer wants, and has long ones let others run in between.
 class Watch {
  public:
   using Ask = bool (*)(void* data);  // whether the run is to go on
+  using Clock = std::chrono::steady_clock;
+  // How often a caller is asked. Python's has to wait for its lock.
+  static constexpr std::chrono::milliseconds kBetweenAsking{500};
 
-  // A run begins in this thread, where it is asked now and then if it takes long.
-  void begin(Ask ask, void* data);
-  // Throws Error once the run is to end; in other threads, after the one that asks has done so.
+  // A run begins for this thread, where it is asked now and then if it takes long. slice: how long
+  // each thread works before others get its core; 0: as long as the system lets it.
+  void begin(Ask ask, void* data, Clock::duration slice = Clock::duration::zero());
+  // In the thread that began: asks, if it is time to.
+  void ask();
+  // Asks, ends a slice, and throws Error once the run is to end; in other threads, after the one
+  // that asks has done so.
   void look();
+  // How long a slice takes; 0: there are none.
+  Clock::duration slice() const { return slice_; }
 
  private:
-  using Clock = std::chrono::steady_clock;
+  void end_slice() const;
+
   Ask ask_ = nullptr;
   void* data_ = nullptr;
   std::thread::id caller_;
   Clock::time_point next_;
+  Clock::duration slice_{};
   std::atomic<bool> ended_{false};
 };
 
@@ -40,8 +52,10 @@ class Watch {
 class Pool {
  public:
   // eager: shares out whatever can be split, worth it or not, in parts as small as can be.
-  // watch: it is looked at between loops and between the parts of long ones.
-  explicit Pool(int threads, bool eager = false, Watch* watch = nullptr);
+  // watch: it is looked at between loops and between the parts of long ones. placement: of the
+  // workers; the caller is where it is.
+  explicit Pool(int threads, bool eager = false, Watch* watch = nullptr,
+                const Placement& placement = {});
   ~Pool();
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
@@ -72,6 +86,8 @@ class Pool {
   void look() const {
     if (watch_) watch_->look();
   }
+  // Whether runs are cut into slices: then it is looked at more often.
+  bool is_sliced() const { return watch_ && watch_->slice() > Watch::Clock::duration::zero(); }
 
  private:
   using Function = void (*)(void* data, size_t begin, size_t end, int thread);
@@ -94,6 +110,8 @@ class Pool {
 
   // The threads that share in a loop; 0 of one that is done at once.
   size_t count_sharers(size_t count, Grain grain);
+  // The most work, in Grain's units, that a thread does without a look.
+  size_t most_work() const;
   void run(size_t count, Grain grain, size_t sharers, Function function, void* data);
   void call(const Loop& loop, size_t begin, size_t end, int thread);
   size_t take(Share& share, bool own, int thread);
@@ -107,6 +125,7 @@ class Pool {
   std::unique_ptr<Share[]> shares_;
   const bool eager_;
   Watch* const watch_;
+  const Placement placement_;
   int process_ = 0;
   uint32_t loop_ = 0;
   uint32_t loops_ = 0;     // split or not, since the watch was looked at

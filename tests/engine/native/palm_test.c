@@ -202,6 +202,33 @@ static void check_running(palm_session *session, buffers *made, const char *fold
   free(aside.data);
 }
 
+/* A session whose threads are placed gives the same, and says what it cannot be. */
+static void check_session_options(const palm_program *program, buffers *made, const char *folder) {
+  palm_session_options options = PALM_SESSION_OPTIONS;
+  const int32_t no_core[] = {1 << 30};
+  palm_session *session;
+  options.priority = PALM_PRIORITY_LOW;
+  options.threads = 2;
+  options.slice_ms = 0.5;
+  WORKS(palm_session_create_with(program, &options, &session));
+  read_inputs(made, folder);
+  WORKS(palm_run(session, made->inputs, made->input_count, made->outputs, made->output_count));
+  check_outputs(made, folder);
+  palm_session_free(session);
+  WORKS(palm_session_create_with(program, NULL, &session));
+  palm_session_free(session);
+  options.cores = no_core, options.core_count = 1;
+  FAILS(PALM_ERROR_BACKEND, palm_session_create_with(program, &options, &session));
+  options.cores = NULL;
+  FAILS(PALM_ERROR_ARGUMENT, palm_session_create_with(program, &options, &session));
+  options.core_count = 0, options.priority = 3;
+  FAILS(PALM_ERROR_ARGUMENT, palm_session_create_with(program, &options, &session));
+  options.priority = PALM_PRIORITY_NORMAL, options.slice_ms = -1;
+  FAILS(PALM_ERROR_ARGUMENT, palm_session_create_with(program, &options, &session));
+  options.slice_ms = 0, options.size = 1;
+  FAILS(PALM_ERROR_ARGUMENT, palm_session_create_with(program, &options, &session));
+}
+
 /* What no call may have ends in a status and a line of text, and does no harm. */
 static void test_arguments(int count, char **folders) {
   palm_model *model;
@@ -223,6 +250,7 @@ static void test_arguments(int count, char **folders) {
   made = buffers_of(program);
   read_inputs(&made, folders[0]);
   check_running(session, &made, folders[0]);
+  check_session_options(program, &made, folders[0]);
   free_buffers(&made);
   palm_session_free(session);
   CHECK(!palm_model_input(model, 1000) && !palm_model_output(model, (size_t)-1));

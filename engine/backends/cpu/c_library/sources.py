@@ -26,7 +26,10 @@ _BASE = ("base/cpu.cc", "base/half.cc", "base/step.cc", "base/attrs.cc", "base/a
 _SMALL = (*_BASE, "small/program.cc")
 _RUNTIME = (
     *_BASE,
-    *(f"base/{each}.cc" for each in ("arena", "crc32", "error", "isas", "threads")),
+    *(
+        f"base/{each}.cc"
+        for each in ("arena", "crc32", "error", "isas", "placement", "runner", "threads")
+    ),
     *(f"entropy/{each}.cc" for each in ("decode", "inflate", "stored")),
     *("model_file.cc", "plans.cc", "program.cc", "session.cc", "tensor_spec.cc"),
     *("palm.cc", "palm_queries.cc", "palm.h", "palm.map"),
