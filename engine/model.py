@@ -131,8 +131,8 @@ class Model:
         slice_ms: milliseconds after which each thread of the run lets others that wait have its
         core, once it comes to the end of what it does; left out, as the system decides.
         Returns a new array for every output.
-        Raises ShapeError if an input is missing, unknown, or of another dtype or shape, BackendError
-        if the backend fails or has no slices, ValueError if slice_ms is not above 0.
+        Raises ShapeError if an input is missing, unknown, or of another dtype or shape,
+        BackendError if the backend fails or has no slices, ValueError if slice_ms is not above 0.
         """
         arrays, shapes = self._checked(inputs)
         if slice_ms is None:
