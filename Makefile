@@ -23,7 +23,7 @@ SANITIZED := build/sanitize$(if $(filter thread,$(SANITIZER)),-thread)
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo demo-app screenshots soak-app test test-app lint docs bench fuzz fuzz-converters fuzz-plans soak crash-sweep fleet load sanitize fuzz-c c-library c-kits arm64 windows wheel wheels check-wheel clean
+.PHONY: help demo demo-app screenshots soak-app test test-app lint docs bench fuzz fuzz-converters fuzz-plans soak crash-sweep fleet load sanitize fuzz-c gpu c-library c-kits arm64 windows wheel wheels check-wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -88,6 +88,9 @@ fuzz-plans: .venv/.dev ## damaged steps, kernel by kernel, under ASan with guard
 	$(CONFIGURE) -B build/sanitize -DPALM_SANITIZE=address,undefined
 	.venv/bin/cmake --build build/sanitize --target palm
 	$(VENV) -m tests.engine.fuzz_plans --seconds $(FUZZ_S) $(ARGS)
+
+gpu: .venv/.dev ## all operators and networks on backend gpu: lavapipe (Debian's mesa-vulkan-drivers) or GPU=hardware
+	GPU_CASES=all GPU=$(or $(GPU),software) $(VENV) -m pytest tests/engine/backends/test_gpu.py $(ARGS)
 
 fuzz-c: .venv/.dev ## damaged files through palm.h, in C under ASan and UBSan for FUZZ_S seconds
 	$(CONFIGURE) -B build/sanitize -DPALM_SANITIZE=address,undefined

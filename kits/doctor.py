@@ -111,12 +111,12 @@ def short(path: Path) -> str:
 def checks() -> Iterator[Check]:
     """Try each backend, each model that came with PalmKit and each kit; yield what came of it.
 
-    Of other engines, those devices that are there.
+    Of GPUs and other engines, those devices that are there.
     """
     from palmkit.delivery.embedded import shipped
-    from palmkit.engine.backends import BACKENDS, VENDORS
+    from palmkit.engine.backends import BACKENDS, DEVICES
 
-    devices = (f"{name}:{device}" for name, each in VENDORS.items() for device in each.there())
+    devices = (f"{name}:{device}" for name, each in DEVICES.items() for device in each.there())
     for name in (*BACKENDS, *devices):
         yield _tried(f"backend {name}", partial(_backend, name))
     for name in shipped():

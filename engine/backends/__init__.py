@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from palmkit.engine.backends.cpu import Cpu
+from palmkit.engine.backends.gpu import Gpu
 from palmkit.engine.backends.options import DEFAULTS, Options
 from palmkit.engine.backends.reference import Reference
 from palmkit.engine.backends.vendors.onnxruntime import OnnxRuntime
@@ -140,18 +141,20 @@ class DeviceBackend(Backend, Protocol):
 BACKENDS: dict[str, Backend] = {"reference": Reference(), "cpu": Cpu()}
 # Other engines, each an extra.
 VENDORS: dict[str, DeviceBackend] = {"onnxruntime": OnnxRuntime(), "openvino": OpenVino()}
+# All that have devices to choose from; none is taken without being asked for.
+DEVICES: dict[str, DeviceBackend] = {"gpu": Gpu(), **VENDORS}
 
 
 def chain(names: str | Sequence[str]) -> tuple[Backend, ...]:
     """The backends of these names, of which each takes what those before it have no kernel for.
 
-    names: of BACKENDS or VENDORS; of those with devices, "backend:device" as well.
+    names: of BACKENDS or DEVICES; of these, "backend:device" as well.
     Raises BackendError for a name that is unknown or named twice, and with the reason for what is
     not available on this machine.
     """
     each = (names,) if isinstance(names, str) else tuple(names)
     if not each:
-        raise BackendError(f"expected a backend; known: {', '.join((*BACKENDS, *VENDORS))}")
+        raise BackendError(f"expected a backend; known: {', '.join((*BACKENDS, *DEVICES))}")
     found: list[Backend] = []
     for place, name in enumerate(each):
         if name in each[:place]:
@@ -166,9 +169,9 @@ def chain(names: str | Sequence[str]) -> tuple[Backend, ...]:
 
 def _named(name: str) -> Backend:
     kind, colon, device = name.partition(":")
-    backend = BACKENDS.get(kind) or VENDORS.get(kind)
+    backend = BACKENDS.get(kind) or DEVICES.get(kind)
     if backend is None:
-        known = ", ".join((*BACKENDS, *VENDORS))
+        known = ", ".join((*BACKENDS, *DEVICES))
         raise BackendError(f"no backend {name!r}; known: {known}")
     if not colon:
         return backend

@@ -133,7 +133,7 @@ def test_the_engines_own_error_is_one_line(name: str, monkeypatch: pytest.Monkey
         ("onnxruntime:gpu", "no device 'gpu'; known: cpu, cuda"),
         ("openvino:TPU", "no device 'TPU'; known: CPU, GPU, NPU"),
         ("cpu:0", "backend cpu has no devices to choose from"),
-        ("vulkan", "no backend 'vulkan'; known: reference, cpu, onnxruntime, openvino"),
+        ("vulkan", "no backend 'vulkan'; known: reference, cpu, gpu, onnxruntime, openvino"),
         ((), "expected a backend"),
     ],
 )

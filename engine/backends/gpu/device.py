@@ -1,0 +1,373 @@
+"""A GPU by the package wgpu: WebGPU over Vulkan, Metal or Direct3D 12.
+
+What is made once goes through the package's objects, which raise errors. What each run does goes
+straight to the functions of its library, since those objects take longer than small kernels do.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palmkit.engine.backends.gpu.dispatches import ELEMENT_BYTES
+from palmkit.engine.backends.gpu.emission import Target
+from palmkit.engine.errors import BackendError
+
+HARDWARE, SOFTWARE = "hardware", "software"
+# By WebGPU's names for kinds of adapters, the first preferred.
+_KINDS = {
+    HARDWARE: ("DiscreteGPU", "IntegratedGPU", "VirtualGPU", "Unknown"),
+    SOFTWARE: ("CPU",),
+}
+# Interfaces that have all of compute shaders; OpenGL is none of them.
+_INTERFACES = ("Vulkan", "Metal", "D3D12")
+_UNIFORM_STEP = 256
+_lock = threading.Lock()
+_devices: dict[tuple[int, str], Device] = {}
+_started: list[int] = []
+
+
+def _library() -> Any:
+    """The package, its instance limited to the interfaces that are looked at."""
+    package: Any = import_module("wgpu")
+    if not _started:
+        extras: Any = import_module("wgpu.backends.wgpu_native.extras")
+        # It fails where somebody else has used the package before.
+        with suppress(RuntimeError):
+            extras.set_instance_extras(backends=["Vulkan", "Metal", "DX12"])
+        _started.append(os.getpid())
+    return package
+
+
+@cache
+def _adapters() -> tuple[Any, ...]:
+    found = _library().gpu.enumerate_adapters_sync()
+    return tuple(each for each in found if each.info["backend_type"] in _INTERFACES)
+
+
+def adapters(kind: str) -> list[Any]:
+    """The adapters of a kind, HARDWARE or SOFTWARE, the best first; looked for once."""
+    wanted = _KINDS[kind]
+    there = [each for each in _adapters() if each.info["adapter_type"] in wanted]
+    return sorted(there, key=lambda adapter: wanted.index(adapter.info["adapter_type"]))
+
+
+def missing(kind: str) -> str:
+    """Why there is no device of a kind; "" if there is one."""
+    if find_spec("wgpu") is None:
+        return 'it needs wgpu: pip install "palmkit[gpu]"'
+    if _started and _started[0] != os.getpid():
+        return "WebGPU does not survive a fork"
+    try:
+        if adapters(kind):
+            return ""
+        others = [each for other in _KINDS if other != kind for each in adapters(other)]
+    except Exception as error:  # of whatever type the package has for it
+        return one_line(error)
+    found = ", ".join(each.info["device"] for each in others)
+    return f"no {kind} adapter of {', '.join(_INTERFACES)}" + (f", only {found}" if found else "")
+
+
+def one_line(error: BaseException) -> str:
+    """What an error says, in one line."""
+    return " ".join(f"{error}".split()) or error.__class__.__name__
+
+
+def device(kind: str) -> Device:
+    """The device of a kind, of which a process has one; BackendError if there is none."""
+    with _lock:
+        key = (os.getpid(), kind)
+        if key not in _devices or _devices[key].lost:
+            reason = missing(kind)
+            if reason:
+                raise BackendError(f"backend gpu is not available on this machine: {reason}")
+            try:
+                _devices[key] = Device(adapters(kind)[0], kind)
+            except Exception as error:
+                raise BackendError(f"backend gpu: {kind}: {one_line(error)}") from None
+        return _devices[key]
+
+
+@contextmanager
+def said_of(name: str) -> Generator[None, None, None]:
+    """Turn the package's errors into BackendError that names what was done."""
+    try:
+        yield
+    except BackendError:
+        raise
+    except Exception as error:
+        raise BackendError(f"backend gpu: {name}: {one_line(error)}") from None
+
+
+class Device:
+    """One device, its queue, and what all programs on it share."""
+
+    def __init__(self, adapter: Any, kind: str) -> None:
+        """Open an adapter with all that it can do."""
+        native: Any = import_module("wgpu.backends.wgpu_native")
+        self._lib, self._ffi = native.lib, native.ffi
+        self._package = _library()
+        self.info: Mapping[str, str] = dict(adapter.info)
+        wanted = {"timestamp-query"} & set(adapter.features)
+        names = (
+            "max-storage-buffer-binding-size",
+            "max-buffer-size",
+            "max-compute-invocations-per-workgroup",
+            "max-compute-workgroup-size-x",
+            "max-compute-workgroup-storage-size",
+        )
+        limits = {name: adapter.limits[name] for name in names}
+        self.gpu: Any = adapter.request_device_sync(
+            required_features=sorted(wanted), required_limits=limits
+        )
+        self.has_clock = bool(wanted)
+        self.lost = False
+        software = kind == SOFTWARE
+        most_threads = min(
+            256,
+            limits["max-compute-invocations-per-workgroup"],
+            limits["max-compute-workgroup-size-x"],
+        )
+        # Whole vectors, and what a 32-bit index of elements reaches.
+        binding_bytes = min(limits["max-storage-buffer-binding-size"], limits["max-buffer-size"])
+        binding_bytes = min(binding_bytes, 1 << 32) // 256 * 256
+        self.target = Target(
+            invocations=8 if software else 1 << 16,
+            threads=64 if software else most_threads,
+            binding_bytes=binding_bytes,
+        )
+        self._pipelines: WeakValueDictionary[str, Any] = WeakValueDictionary()
+        usage = self._package.BufferUsage
+        self._storage = usage.STORAGE | usage.COPY_SRC | usage.COPY_DST
+        self._uniform = usage.UNIFORM | usage.COPY_DST
+        self._read_back = usage.MAP_READ | usage.COPY_DST
+        visible = self._package.ShaderStage.COMPUTE
+        kinds = ("storage", "read-only-storage", "uniform")
+        self._group_layout = self.gpu.create_bind_group_layout(
+            entries=[
+                {"binding": i, "visibility": visible, "buffer": {"type": each}}
+                for i, each in enumerate(kinds)
+            ]
+        )
+        self._layout = self.gpu.create_pipeline_layout(bind_group_layouts=[self._group_layout])
+
+    @property
+    def name(self) -> str:
+        """The adapter as people know it, by which interface, and whether it is software."""
+        software = ", software" if self.info["adapter_type"] == "CPU" else ""
+        return f"{self.info['device']} ({self.info['backend_type']}{software})"
+
+    def storage(self, size_bytes: int, what: str) -> Any:
+        """A buffer for shaders; BackendError if it cannot be had."""
+        with said_of(f"{what} of {size_bytes} bytes"):
+            if size_bytes > self.target.binding_bytes:
+                raise BackendError(
+                    f"backend gpu: {what} of {size_bytes} bytes, the device binds at most "
+                    f"{self.target.binding_bytes}"
+                )
+            return self.gpu.create_buffer(size=max(16, size_bytes), usage=self._storage)
+
+    def filled(self, words: NDArray[np.uint32], what: str) -> Any:
+        """A buffer of these words for shaders."""
+        buffer = self.storage(words.nbytes, what)
+        self.write(buffer, 0, words)
+        return buffer
+
+    def read_back(self, size_bytes: int) -> Any:
+        """A buffer that can be copied to, and read by the host."""
+        with said_of(f"a buffer of {size_bytes} bytes to read back"):
+            return self.gpu.create_buffer(size=max(16, size_bytes), usage=self._read_back)
+
+    def pipeline(self, source: str, what: str) -> Any:
+        """The pipeline of a shader, compiled once; BackendError that names what it is for."""
+        with _lock:
+            found = self._pipelines.get(source)
+            if found is None:
+                with said_of(what):
+                    module = self.gpu.create_shader_module(code=source)
+                    found = self.gpu.create_compute_pipeline(
+                        layout=self._layout, compute={"module": module, "entry_point": "main"}
+                    )
+                self._pipelines[source] = found
+            return found
+
+    def groups(
+        self, arena: Any, pages: Sequence[Any], numbers: Sequence[tuple[int, tuple[int, ...]]]
+    ) -> list[Any]:
+        """A bind group for each page and numbers; equal ones are one."""
+        unique = list(dict.fromkeys(numbers))
+        size = max((len(each) for _, each in unique), default=4)
+        step = -(-size * ELEMENT_BYTES // _UNIFORM_STEP) * _UNIFORM_STEP
+        table = np.zeros((max(1, len(unique)), step // ELEMENT_BYTES), np.uint32)
+        for row, (_, each) in zip(table, unique, strict=False):
+            row[: len(each)] = each
+        with said_of("the dispatches' numbers"):
+            uniform = self.gpu.create_buffer(size=table.nbytes, usage=self._uniform)
+            self.write(uniform, 0, table.reshape(-1))
+            made = [
+                self._group(arena, pages[page], uniform, i * step, len(each) * ELEMENT_BYTES)
+                for i, (page, each) in enumerate(unique)
+            ]
+        by_numbers = dict(zip(unique, made, strict=True))
+        return [by_numbers[each] for each in numbers]
+
+    def _group(self, arena: Any, page: Any, uniform: Any, offset: int, size: int) -> Any:
+        bound = (
+            {"buffer": arena, "offset": 0, "size": arena.size},
+            {"buffer": page, "offset": 0, "size": page.size},
+            {"buffer": uniform, "offset": offset, "size": size},
+        )
+        entries = [{"binding": i, "resource": each} for i, each in enumerate(bound)]
+        return self.gpu.create_bind_group(layout=self._group_layout, entries=entries)
+
+    def write(self, buffer: Any, offset_bytes: int, words: NDArray[np.uint32]) -> None:
+        """Have the host's words in a buffer before what is submitted next."""
+        if words.size:
+            pointer = self._ffi.cast("void *", words.ctypes.data)
+            self._lib.wgpuQueueWriteBuffer(
+                self.gpu.queue._internal, buffer._internal, offset_bytes, pointer, words.nbytes
+            )
+
+    def timed(self, calls: Sequence[tuple[Any, Any, tuple[int, int]]]) -> list[float]:
+        """Run dispatches, each in a pass of its own, and return how many seconds each one took."""
+        count = 2 * len(calls)
+        queries = self.gpu.create_query_set(type="timestamp", count=count)
+        usage = self._package.BufferUsage
+        found = self.gpu.create_buffer(size=8 * count, usage=usage.QUERY_RESOLVE | usage.COPY_SRC)
+        encoder = self.gpu.create_command_encoder()
+        for i, (pipeline, group, (x, y)) in enumerate(calls):
+            writes = {
+                "query_set": queries,
+                "beginning_of_pass_write_index": 2 * i,
+                "end_of_pass_write_index": 2 * i + 1,
+            }
+            compute = encoder.begin_compute_pass(timestamp_writes=writes)
+            compute.set_pipeline(pipeline)
+            compute.set_bind_group(0, group)
+            compute.dispatch_workgroups(x, y, 1)
+            compute.end()
+        encoder.resolve_query_set(queries, 0, count, found, 0)
+        self.gpu.queue.submit([encoder.finish()])
+        ticks = np.frombuffer(self.gpu.queue.read_buffer(found), np.uint64).astype(np.int64)
+        return [float(end - begin) * 1e-9 for begin, end in ticks.reshape(-1, 2)]
+
+    def recorded(self, calls: Sequence[tuple[Any, Any, tuple[int, int]]]) -> Recording:
+        """Dispatches to submit again and again: pipelines, bind groups and workgroups."""
+        return Recording(self, self._lib, self._ffi, calls)
+
+
+# A source or target of a copy: a buffer and the byte in it.
+Place = tuple[Any, int]
+
+
+class Recording:
+    """Dispatches of one compute pass, and copies before and behind them."""
+
+    def __init__(
+        self, device: Device, lib: Any, ffi: Any, calls: Sequence[tuple[Any, Any, tuple[int, int]]]
+    ) -> None:
+        """Keep what each call takes, as the library takes it."""
+        self._device, self._lib, self._ffi = device, lib, ffi
+        self._kept = list(calls)
+        steps: list[tuple[Any, Any, int, int]] = []
+        last = None
+        for pipeline, group, (x, y) in calls:
+            steps.append((None if pipeline is last else pipeline._internal, group._internal, x, y))
+            last = pipeline
+        self._steps = steps
+        self._errors: list[str] = []
+        self._mapped: list[int] = []
+
+        def on_error(status: int, kind: int, message: Any, _one: Any, _two: Any) -> None:
+            if kind != lib.WGPUErrorType_NoError:
+                text = ffi.unpack(message.data, message.length) if message.data else b""
+                self._errors.append(text.decode(errors="replace"))
+
+        def on_map(status: int, message: Any, _one: Any, _two: Any) -> None:
+            self._mapped.append(status)
+            if status != lib.WGPUMapAsyncStatus_Success:
+                text = ffi.unpack(message.data, message.length) if message.data else b""
+                self._errors.append(text.decode(errors="replace") or f"map status {status}")
+
+        error = "void(WGPUPopErrorScopeStatus, WGPUErrorType, WGPUStringView, void *, void *)"
+        mapped = "void(WGPUMapAsyncStatus, WGPUStringView, void *, void *)"
+        self._callbacks = ffi.callback(error)(on_error), ffi.callback(mapped)(on_map)
+        self._on_error = ffi.new("WGPUPopErrorScopeCallbackInfo *")
+        self._on_map = ffi.new("WGPUBufferMapCallbackInfo *")
+        for info, callback in zip((self._on_error, self._on_map), self._callbacks, strict=True):
+            info.mode = lib.WGPUCallbackMode_AllowProcessEvents
+            info.callback = callback
+        self._command = ffi.new("WGPUCommandBuffer[1]")
+
+    def submit(
+        self,
+        before: Sequence[tuple[Place, Place, int]],
+        behind: Sequence[tuple[Place, Place, int]],
+    ) -> None:
+        """Copy, run all dispatches, copy: (from, to, bytes) each. BackendError if it is refused."""
+        lib, null = self._lib, self._ffi.NULL
+        gpu = self._device.gpu._internal
+        self._errors.clear()
+        for kind in (lib.WGPUErrorFilter_Validation, lib.WGPUErrorFilter_OutOfMemory):
+            lib.wgpuDevicePushErrorScope(gpu, kind)
+        encoder = lib.wgpuDeviceCreateCommandEncoder(gpu, null)
+        self._copies(encoder, before)
+        if self._steps:
+            compute = lib.wgpuCommandEncoderBeginComputePass(encoder, null)
+            pipe, bind = (
+                lib.wgpuComputePassEncoderSetPipeline,
+                lib.wgpuComputePassEncoderSetBindGroup,
+            )
+            launch = lib.wgpuComputePassEncoderDispatchWorkgroups
+            for pipeline, group, x, y in self._steps:
+                if pipeline is not None:
+                    pipe(compute, pipeline)
+                bind(compute, 0, group, 0, null)
+                launch(compute, x, y, 1)
+            lib.wgpuComputePassEncoderEnd(compute)
+            lib.wgpuComputePassEncoderRelease(compute)
+        self._copies(encoder, behind)
+        self._command[0] = lib.wgpuCommandEncoderFinish(encoder, null)
+        lib.wgpuCommandEncoderRelease(encoder)
+        lib.wgpuQueueSubmit(self._device.gpu.queue._internal, 1, self._command)
+        lib.wgpuCommandBufferRelease(self._command[0])
+        for _ in range(2):
+            lib.wgpuDevicePopErrorScope(gpu, self._on_error[0])
+        self._check()
+
+    def _copies(self, encoder: Any, copies: Sequence[tuple[Place, Place, int]]) -> None:
+        for (source, begin), (target, at), size in copies:
+            self._lib.wgpuCommandEncoderCopyBufferToBuffer(
+                encoder, source._internal, begin, target._internal, at, size
+            )
+
+    def fetch(self, buffer: Any, size_bytes: int) -> NDArray[np.uint32]:
+        """Wait until all is done, and return a copy of what `read_back` gave."""
+        lib = self._lib
+        self._mapped.clear()
+        lib.wgpuBufferMapAsync(
+            buffer._internal, lib.WGPUMapMode_Read, 0, size_bytes, self._on_map[0]
+        )
+        while not self._mapped:
+            lib.wgpuDevicePoll(self._device.gpu._internal, 1, self._ffi.NULL)
+        self._check()
+        pointer = lib.wgpuBufferGetConstMappedRange(buffer._internal, 0, size_bytes)
+        found = np.frombuffer(self._ffi.buffer(pointer, size_bytes), np.uint32).copy()
+        lib.wgpuBufferUnmap(buffer._internal)
+        return found
+
+    def _check(self) -> None:
+        if self._errors:
+            said = " ".join(" ".join(self._errors).split())
+            self._device.lost = self._device.lost or "lost" in said.lower()
+            raise BackendError(f"backend gpu: {self._device.name}: {said}")

@@ -1,0 +1,95 @@
+"""The list of dispatches that a graph becomes: plain data, for whatever speaks WebGPU.
+
+Each dispatch binds group 0 alike: 0 the arena, storage that may be written, which holds inputs,
+outputs and all that is between; 1 a page of weights, storage that is read; 2 the dispatch's
+numbers, a uniform buffer of vec4<u32>. They run in their order, each after the one before it.
+Every element takes four bytes: floats are f32, integers and bools i32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palmkit.engine.ir import Array
+
+ELEMENT_BYTES = 4
+# Floats by the dtype that a graph gives them. Half precision is computed in single precision.
+FLOATS = ("float32", "float16")
+# What 32 bits hold, and int64, of which indices and sizes are.
+INTEGERS = ("bool", "int8", "uint8", "int16", "uint16", "int32", "int64")
+_INT32 = np.iinfo(np.int32)
+
+
+@dataclass(frozen=True)
+class Dispatch:
+    """One launch of a shader.
+
+    node: the node that it came from, for messages and profiles; kernel: what it does. shader:
+    which of the list's. page: the page of weights that it binds. numbers: what the shader's
+    uniform array holds, a multiple of four: offsets in elements or vectors, and other numbers'
+    bits. workgroups: how many in x and y.
+    """
+
+    node: str
+    kernel: str
+    shader: int
+    page: int
+    numbers: tuple[int, ...]
+    workgroups: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Border:
+    """An input or output of the graph: where in the arena it lies, C-contiguous, in elements."""
+
+    offset: int
+    dtype: str
+    dims: tuple[int, ...]
+
+    @property
+    def elements(self) -> int:
+        """The number of elements."""
+        return int(np.prod(self.dims, dtype=np.int64))
+
+
+@dataclass(frozen=True)
+class DispatchList:
+    """All that a run needs.
+
+    shaders: WGSL with the entry point `main`. pages: the weights, uint32[n] each, none over what
+    one binding may be. arena_elements: the size of the arena.
+    """
+
+    shaders: tuple[str, ...]
+    dispatches: tuple[Dispatch, ...]
+    pages: tuple[NDArray[np.uint32], ...]
+    arena_elements: int
+    inputs: Mapping[str, Border]
+    outputs: Mapping[str, Border]
+
+
+def to_device(array: Array) -> NDArray[np.uint32]:
+    """Return an array as the device has it, the bits of f32 or i32.
+
+    Raises OverflowError for an integer that 32 bits do not hold.
+    """
+    if array.dtype.kind == "f":
+        found = np.ascontiguousarray(array, np.float32).view(np.uint32)
+    else:
+        if array.dtype.itemsize > ELEMENT_BYTES and array.size:
+            least, most = array.min(), array.max()
+            if least < _INT32.min or most > _INT32.max:
+                raise OverflowError(f"integers from {least} to {most}, more than 32 bits hold")
+        found = np.ascontiguousarray(array, np.int32).view(np.uint32)
+    return found.reshape(-1)
+
+
+def from_device(words: NDArray[np.uint32], border: Border) -> Array:
+    """Return what the device's numbers are, as a new array of the graph's dtype and shape."""
+    kind = np.float32 if border.dtype in FLOATS else np.int32
+    with np.errstate(over="ignore"):
+        return words.view(kind).astype(border.dtype).reshape(border.dims)

@@ -1,0 +1,123 @@
+"""Convolutions of groups: one filter a channel, or a few channels each."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from palmkit.engine.backends.gpu.emission import THREADS, Emission, Shader
+from palmkit.engine.backends.gpu.kernels.layer import Epilogue, Window, position, store
+from palmkit.engine.backends.gpu.wgsl import VECTOR, Operand, split
+from palmkit.engine.ir import Array
+from palmkit.engine.steps.plan import PlannedStep
+
+
+def emit_depthwise(
+    emission: Emission,
+    step: PlannedStep,
+    x: Operand,
+    weights: Array,
+    y: Operand,
+    window: Window,
+) -> None:
+    """One filter a channel: some pixels of a row share the columns that they read."""
+    n, height, width, channels = x.dims
+    _, rows, columns, _ = y.dims
+    kh, kw = window.kernel
+    (sy, sx), (dy, dx), (top, left) = window.strides, window.dilations, window.begins
+    wide = x.is_wide(channels) and y.is_wide(channels)
+    shader = Shader(emission, step, wide)
+    epilogue = Epilogue(emission, step, shader, channels)
+    vectors = -(-channels // VECTOR)
+    if window.transposed or not wide:
+        emit_grouped(emission, step, x, weights, y, window, channels)
+        return
+    pixels = 1
+    while pixels < 4 and pixels * 2 <= columns:
+        threads = n * rows * -(-columns // (pixels * 2)) * vectors
+        if threads < emission.target.invocations:
+            break
+        pixels *= 2
+    source, target = shader.access(x, VECTOR), shader.access(y, VECTOR)
+    turned = weights[..., 0].transpose(1, 2, 0).astype(np.float32)
+    packed = shader.constant(turned, VECTOR)
+    steps = -(-columns // pixels)
+    count = n * rows * steps * vectors
+    body = [
+        f"let at = group * {THREADS}u + thread;",
+        f"if (at >= {count}u) {{ return; }}",
+        *split("at", [n, rows, steps, vectors], ["b", "oy", "step_x", "m"]),
+        f"let ox = step_x * {pixels}u;",
+        *[f"var sum_{p} = {epilogue.begin('m')};" for p in range(pixels)],
+        f"for (var ky = 0; ky < {kh}; ky++) {{",
+        f"let iy = i32(oy) * {sy} + ky * {dy} - {top};",
+        f"if (iy < 0 || iy >= {height}) {{ continue; }}",
+        f"let base = (i32(b) * {height} + iy) * {width};",
+        f"let begin = i32(ox) * {sx} - {left};",
+    ]
+    reads = sorted({p * sx + k * dx for p in range(pixels) for k in range(kw)})
+    for c in reads:
+        value = shader.read(
+            source,
+            f"(u32(base + clamp(begin + {c}, 0, {width - 1})) * {x.pixel // VECTOR}u + m)",
+        )
+        inside = f"begin + {c} >= 0 && begin + {c} < {width}"
+        body.append(f"let x_{c} = select(vec4<f32>(0), {value}, {inside});")
+    for k in range(kw):
+        body.append(
+            f"let w_{k} = {shader.read(packed, f'(u32(ky * {kw} + {k}) * {vectors}u + m)')};"
+        )
+        body += [f"sum_{p} = fma(x_{p * sx + k * dx}, w_{k}, sum_{p});" for p in range(pixels)]
+    body.append("}")
+    for p in range(pixels):
+        pixel = f"(b * {rows}u + oy) * {columns}u + ox + {p}u"
+        each = epilogue.lines(f"sum_{p}", pixel, "m")
+        each += store(shader, target, f"sum_{p}", pixel, "m", channels)
+        if columns % pixels and p:
+            each = [f"if (ox + {p}u < {columns}u) {{", *each, "}"]
+        body += each
+    shader.run(body, -(-count // THREADS))
+
+
+def emit_grouped(
+    emission: Emission,
+    step: PlannedStep,
+    x: Operand,
+    weights: Array,
+    y: Operand,
+    window: Window,
+    group: int,
+) -> None:
+    """Any number of channels a group: a thread for each element of the output."""
+    n, height, width, _ = x.dims
+    _, rows, columns, outputs = y.dims
+    each, inputs = outputs // group, weights.shape[-1]
+    kh, kw = window.kernel
+    shader = Shader(emission, step, wide=False)
+    epilogue = Epilogue(emission, step, shader, outputs)
+    source, target = shader.access(x), shader.access(y)
+    packed = shader.constant(weights.transpose(1, 2, 3, 0).astype(np.float32))
+    count = n * rows * columns * outputs
+    value = shader.read(source, "(base + c)")
+    weight = shader.read(packed, f"((u32(ky * {kw} + kx) * {inputs}u + c) * {outputs}u + m)")
+    pixel = f"(b * {rows}u + oy) * {columns}u + ox"
+    body = [
+        f"let at = group * {THREADS}u + thread;",
+        f"if (at >= {count}u) {{ return; }}",
+        *split("at", [n, rows, columns, outputs], ["b", "oy", "ox", "m"]),
+        "var sum = 0.0;",
+        f"for (var ky = 0; ky < {kh}; ky++) {{",
+        *position(window, 0, "i32(oy)", "ky", height, "iy"),
+        f"for (var kx = 0; kx < {kw}; kx++) {{",
+        *position(window, 1, "i32(ox)", "kx", width, "ix"),
+        f"let pixel = u32((i32(b) * {height} + iy) * {width} + ix);",
+        f"let base = pixel * {x.pixel}u + m / {each}u * {inputs}u;",
+        f"for (var c = 0u; c < {inputs}u; c++) {{ sum += {value} * {weight}; }}",
+        "}",
+        "}",
+        # The four channels round about, of which one is kept.
+        "let vector = m / 4u;",
+        f"var all = vec4<f32>(sum) + {epilogue.begin('vector')};",
+        *epilogue.lines("all", pixel, "vector"),
+        shader.write(target, f"(({pixel}) * {y.pixel}u + m)", "all[m % 4u]"),
+    ]
+    shader.run(body, -(-count // THREADS))
