@@ -43,6 +43,7 @@ from palmkit.kits.options import Modes, between, one_of, whole
 from palmkit.kits.options import Precision as Precision
 from palmkit.kits.options import Priority as Priority
 from palmkit.kits.original import Original
+from palmkit.kits.pace import Pace, noting
 from palmkit.kits.threads import Threads
 from palmkit.kits.tracks import Clock
 
@@ -229,17 +230,25 @@ class Kit(Open, ABC, Generic[Result]):
     "stream": as video, but frames are left with submit and results come to a callback. A kit that
     is dropped without close finishes the frames submitted.
 
+    With budget_ms, frames of a video take no longer than that on average: while one that took
+    longer is paid for, the result before is moved along with the camera, and says so by left_out.
+
     What finds things has a twin for asyncio, such as detect_async, in threads of the kit.
 
     A forked child may use the kits of its parent; a video goes on there where no other thread was
     within a frame of it. When Python ends, it waits up to 2 s for what kits do in other threads.
     """
 
+    # Whether frames may be left out; a kit of kits may have them do so.
+    is_paced: ClassVar[bool] = True
+
     def __init__(self, options: Modes[Result]) -> None:
         """Set up what all kits have; the subclass continues, and ends with `_start`."""
         self._mode: Mode = options.mode
         self._on_result, self._on_error = options.on_result, options.on_error
         self._clock = Clock()
+        self._budget_ms = options.budget_ms if self.is_paced else None
+        self._pace = self._new_pace()
         self._is_midway = False
         at_once = (os.cpu_count() or 1) // options.threads if options.mode == "image" else 1
         self._threads = Threads(max(at_once, 1))
@@ -247,6 +256,11 @@ class Kit(Open, ABC, Generic[Result]):
         self._models: tuple[Delivered[Any], ...] = ()
         self._turns: Turns | None = None
         self._stream: Stream[tuple[Kit[Result], Image, float | None, Part | None]] | None = None
+
+    def _new_pace(self) -> Pace[Result] | None:
+        if self._budget_ms is None or self._mode == "image":
+            return None
+        return Pace(self._budget_ms)
 
     @finished
     def _start(self, *models: Delivered[Any]) -> None:
@@ -331,7 +345,7 @@ class Kit(Open, ABC, Generic[Result]):
         # Also where what is known of earlier frames leaves nothing to look for in it.
         clip_part(picture, roi)
         if self._mode == "image":
-            return self._take_turn(picture, roi, None)
+            return self._looked(picture, roi, None)
         with self._lock:
             if self._is_midway:
                 # A fork or an interrupt came within a frame: what is known of the video may be
@@ -339,12 +353,27 @@ class Kit(Open, ABC, Generic[Result]):
                 self._begin_anew()
             self._is_midway = True
             try:
-                result = self._take_turn(picture, roi, self._clock.tick(timestamp_ms))
+                result = self._next(picture, roi, self._clock.tick(timestamp_ms))
             except Exception:
                 self._is_midway = False
                 raise
             self._is_midway = False
             return result
+
+    def _next(self, picture: Image, roi: Part | None, time_s: float) -> Result:
+        """Return the result of the next frame, if need be without a look at it."""
+        if self._pace is None:
+            return self._looked(picture, roi, time_s)
+        result = self._pace.begin(picture, roi)
+        if result is None:
+            result = self._looked(picture, roi, time_s)
+            self._pace.looked(picture, roi, result)
+        return result
+
+    def _looked(self, picture: Image, roi: Part | None, time_s: float | None) -> Result:
+        with noting() as left_out:
+            result = self._take_turn(picture, roi, time_s)
+        return result.leaving_out(", ".join(left_out)) if left_out else result
 
     def _take_turn(self, picture: Image, roi: Part | None, time_s: float | None) -> Result:
         if self._turns is None:
@@ -395,6 +424,7 @@ class Kit(Open, ABC, Generic[Result]):
 
     def _begin_anew(self) -> None:
         self._clock = Clock()
+        self._pace = self._new_pace()
         self._forget()
 
     def close(self) -> None:

@@ -19,6 +19,7 @@ from numbers import Integral, Real
 from typing import (
     TYPE_CHECKING,
     Any,
+    ClassVar,
     Concatenate,
     Generic,
     Literal,
@@ -278,6 +279,9 @@ class Options:
 class Modes(Options, Generic[Result]):
     """How a kit that takes pictures is driven."""
 
+    # Whether a budget is one of pictures, too.
+    has_budget_of_pictures: ClassVar[bool] = False
+
     mode: Mode = option(
         "image",
         '"image": each picture stands for itself; "video": frames in order, things keep their ids;'
@@ -295,6 +299,13 @@ class Modes(Options, Generic[Result]):
         "stream mode: called in the thread with what went wrong; left out, the next submit or close"
         " raises it; what ends programs, such as SystemExit of on_result, is raised there always",
     )
+    budget_ms: float | None = option(
+        None,
+        "of a video: time that a frame takes on average, in milliseconds; for that, frames are left"
+        " out, and show what was last found, moved along with the camera (as long as needed)",
+        Between(0, 1e9),
+        group=VIDEOS,
+    )
 
     def __post_init__(self) -> None:
         """Raise ValueError for an invalid option."""
@@ -303,6 +314,8 @@ class Modes(Options, Generic[Result]):
             raise ValueError(
                 f"on_result: expected in stream mode and only there, mode is {self.mode!r}"
             )
+        if self.budget_ms is not None and self.mode == "image" and not self.has_budget_of_pictures:
+            raise ValueError("budget_ms: expected in video and stream mode, mode is 'image'")
 
 
 def made_of(

@@ -23,11 +23,11 @@ from palmkit.kits.calls import (
 from palmkit.kits.delivered import Current
 from palmkit.kits.detection import Candidates, merge
 from palmkit.kits.detector import is_cut
-from palmkit.kits.face.options import DETECTORS, FaceOptions
+from palmkit.kits.face.options import DETECTORS, FaceModes, FaceOptions
 from palmkit.kits.face.search import MAX_ENLARGED, FaceSearch, first_dims
 from palmkit.kits.image import Image, Part, Source
 from palmkit.kits.kit import Kit, threshold
-from palmkit.kits.options import Modes, kept, made_of
+from palmkit.kits.options import kept, made_of
 from palmkit.kits.results import Faces
 from palmkit.kits.tracks import Tracker
 
@@ -39,7 +39,7 @@ KEEP_SCORE = 0.6
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class FaceDetectorArguments(Modes[Faces], FaceOptions):
+class FaceDetectorArguments(FaceModes, FaceOptions):
     """The arguments of FaceDetector."""
 
 

@@ -25,13 +25,13 @@ from palmkit.kits.delivered import Current
 from palmkit.kits.face.actions import ratios
 from palmkit.kits.face.crop import crop_from_keypoints, crop_from_mesh
 from palmkit.kits.face.following import Mesh, Track, is_shrunk
-from palmkit.kits.face.options import DETECTORS, FaceMeshOptions
+from palmkit.kits.face.options import DETECTORS, FaceMeshOptions, FaceModes
 from palmkit.kits.face.pose import head_pose
 from palmkit.kits.face.search import FaceSearch
 from palmkit.kits.face.topology import FIRST_IRIS, MIRROR, POINTS
 from palmkit.kits.image import Image, Part, Source
 from palmkit.kits.kit import input_side, output, threshold
-from palmkit.kits.options import Modes, kept, made_of
+from palmkit.kits.options import kept, made_of
 from palmkit.kits.results import ACTIONS, Faces
 
 # No point of a mesh is further from its crop's corner, in sides of the crop.
@@ -41,7 +41,7 @@ _KEYPOINTS = ((263, 362, 386, 374), (33, 133, 159, 145), (4,) * 4, (291,) * 4, (
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class FaceMeshArguments(Modes[Faces], FaceMeshOptions):
+class FaceMeshArguments(FaceModes, FaceMeshOptions):
     """The arguments of FaceMesh."""
 
 

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, get_args
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, ClassVar, get_args
 
 from palmkit.kits.detection import SIDE_MULTIPLE
 from palmkit.kits.options import (
     RUNNING,
     VIDEOS,
     Between,
+    Modes,
     OneOf,
     Options,
     Quality,
     Whole,
     option,
+    same_option,
 )
+from palmkit.kits.results import Faces
 
 if TYPE_CHECKING:
     from palmkit.kits.kit import ModelSource
@@ -65,7 +68,9 @@ class FaceOptions(Options):
     budget_ms: float | None = option(
         None,
         "time to search a picture for small faces, in milliseconds: no closer look begins that"
-        " would end later, the first is always taken (as long as needed)",
+        " would end later, the first is always taken; of a video, time that a frame takes on"
+        " average: for that, frames are left out, and show what was last found, moved along with"
+        " the camera (as long as needed)",
         Between(0, 1e9),
     )
     detect_every: int = option(
@@ -82,6 +87,15 @@ class FaceOptions(Options):
     def least_side(self, height: int, width: int) -> float:
         """Return the shorter side of the smallest wanted face in a picture of this size, pixels."""
         return self.min_face * min(height, width) if self.min_face < 1 else self.min_face
+
+
+@dataclass(frozen=True, init=False, repr=False, eq=False)
+class FaceModes(Modes[Faces]):
+    """How a kit of faces is driven: what its search of a picture takes has a budget, too."""
+
+    has_budget_of_pictures: ClassVar[bool] = True
+    _: KW_ONLY
+    budget_ms: float | None = same_option(FaceOptions, "budget_ms")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)

@@ -16,6 +16,7 @@ from palmkit.kits.detection import Candidates, merge
 from palmkit.kits.detector import ROW, Detector, picture_dims
 from palmkit.kits.image import Image, Part, clip_part
 from palmkit.kits.kit import Runnable
+from palmkit.kits.pace import leave_out
 from palmkit.kits.results import KEYPOINTS
 from palmkit.kits.sheets import GAP, SHEETS, rectangles, rows, sheets, windows
 
@@ -239,8 +240,11 @@ class _Budget:
         self._pixel_s = (time.perf_counter() - self._start_s) / pixels
 
     def allows(self, pixels: float) -> bool:
-        """Return whether there is time for a look of so many pixels."""
-        return time.perf_counter() + pixels * self._pixel_s <= self._ends_s
+        """Return whether there is time for a look of so many pixels; if not, it is left out."""
+        has_time = time.perf_counter() + pixels * self._pixel_s <= self._ends_s
+        if not has_time:
+            leave_out("closer looks")
+        return has_time
 
 
 def first_dims() -> list[Mapping[str, int]]:

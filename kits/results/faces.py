@@ -117,6 +117,7 @@ class Faces(Things[Face]):
     actions: bool[n, 5]: eye_blink, mouth_open, head_yaw, head_pitch, brow_jump; or None.
     original: what draw and crop read the picture from; None of a frame of a video. It keeps alive
     what was given to the kit, a path, bytes, or an array, and no copy of it.
+    left_out: what a budget had no time for, see Kit: "frame", "closer looks", or "" for nothing.
     """
 
     width: int
@@ -130,6 +131,7 @@ class Faces(Things[Face]):
     pose: NDArray[np.float32] | None = None
     actions: NDArray[np.bool_] | None = None
     original: Original | None = None
+    left_out: str = ""
 
     @property
     def points_106(self) -> NDArray[np.float32] | None:
@@ -152,7 +154,7 @@ class Faces(Things[Face]):
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON of the command line."""
         faces = [face.to_dict() for face in self]
-        return {"width": self.width, "height": self.height, "faces": faces}
+        return {"width": self.width, "height": self.height, "faces": faces, **self._said_left_out()}
 
     def words(self) -> list[str]:
         """Return how many faces there are, and a line for each."""

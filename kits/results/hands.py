@@ -108,6 +108,7 @@ class Hands(Things[Hand]):
     ids: int64[n], the same number for the same hand while it is tracked; None in image mode.
     original: what draw and crop read the picture from; None of a frame of a video. It keeps alive
         what was given to the kit, a path, bytes, or an array, and no copy of it.
+    left_out: what a budget had no time for, see Kit: "frame", "closer looks", or "" for nothing.
     """
 
     width: int
@@ -120,6 +121,7 @@ class Hands(Things[Hand]):
     gesture_scores: NDArray[np.float32]
     ids: NDArray[np.int64] | None = None
     original: Original | None = None
+    left_out: str = ""
 
     def _at(self, index: int) -> Hand:
         return Hand(
@@ -136,7 +138,7 @@ class Hands(Things[Hand]):
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON of the command line."""
         hands = [hand.to_dict() for hand in self]
-        return {"width": self.width, "height": self.height, "hands": hands}
+        return {"width": self.width, "height": self.height, "hands": hands, **self._said_left_out()}
 
     def words(self) -> list[str]:
         """Return how many hands there are, and a line for each."""

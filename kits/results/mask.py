@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, cast, get_args
 
 import numpy as np
@@ -18,6 +18,7 @@ from palmkit.kits.results.result import PictureResult, cut
 if TYPE_CHECKING:
     import os
 
+    from palmkit.kits.camera_motion import Similarity
     from palmkit.kits.draw import Colour
     from palmkit.kits.portrait.compose import Backdrop, Background
     from palmkit.kits.results.detections import Detections
@@ -39,6 +40,7 @@ class Mask(PictureResult):
     as long as this result, in videos, too.
     backdrop: the background that was asked for, or None.
     subject: "person" or "hair", what it is of.
+    left_out: what a budget had no time for, see Kit: "frame", or "" for nothing.
     """
 
     picture_name: ClassVar[str] = "mask"
@@ -49,6 +51,7 @@ class Mask(PictureResult):
     image: Image
     backdrop: Backdrop | None = None
     subject: Subject = "person"
+    left_out: str = ""
 
     @cached
     def alpha(self) -> NDArray[np.float32]:
@@ -121,7 +124,20 @@ class Mask(PictureResult):
     @deprecated.path_argument("mask_path", "mask")
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON of the command line, which adds the file that the mask is written to."""
-        return {"width": self.width, "height": self.height, "coverage": round(self.coverage, 4)}
+        covers = {"coverage": round(self.coverage, 4)}
+        return {"width": self.width, "height": self.height, **covers, **self._said_left_out()}
+
+    def moved(self, motion: Similarity, image: Image) -> Mask:
+        """Return the mask moved along; what comes into the frame is as what was at its edge."""
+        import cv2
+
+        a, b = motion.turn.real, motion.turn.imag
+        matrix = np.array([[a, -b, motion.shift.real], [b, a, motion.shift.imag]])
+        mask = cv2.warpAffine(
+            self.mask, matrix, (self.width, self.height), borderMode=cv2.BORDER_REPLICATE
+        )
+        moved = np.asarray(mask, np.float32)
+        return replace(self, mask=moved, image=image, left_out="frame")
 
     def words(self) -> list[str]:
         """Return how much of the picture it covers."""

@@ -6,7 +6,8 @@ import json
 import math
 import os
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from palmkit.engine.errors import ImageError
 from palmkit.kits.image import Image, clip_part
 
 if TYPE_CHECKING:
+    from palmkit.kits.camera_motion import Similarity
     from palmkit.kits.original import Original
 
 AnyPicture = TypeVar("AnyPicture", bound="PictureResult")
@@ -95,6 +97,30 @@ class PictureResult(Result, Shown):
 
     width: int
     height: int
+    # What a budget had no time for: "frame", where the last result of a video is moved along with
+    # the camera, or "closer looks"; "": nothing.
+    left_out: str
+
+    def _said_left_out(self) -> dict[str, str]:
+        """Return what the JSON says of it: nothing where nothing was left out."""
+        return {"left_out": self.left_out} if self.left_out else {}
+
+    def corners(self) -> NDArray[np.float32]:
+        """Return the boxes of what moves by itself: float32[n, 4] of left, top, right, bottom."""
+        return np.zeros((0, 4), np.float32)
+
+    def moved(self: AnyPicture, motion: Similarity, image: Image) -> AnyPicture:
+        """Return the result of a later frame that there was no time to look at.
+
+        motion: of the camera since this one. image: the frame, uint8[h, w, 3], as large.
+        Raises TypeError if it cannot be told from this one.
+        """
+        raise TypeError(f"{type(self).__name__} tells nothing of later frames")
+
+    def leaving_out(self: AnyPicture, what: str) -> AnyPicture:
+        """Return this result with what was left out of it."""
+        made: AnyPicture = replace(cast(Any, self), left_out=what)
+        return made
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write what `draw` returns, in the format that the suffix names, whole or not at all.

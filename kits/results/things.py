@@ -17,6 +17,7 @@ from palmkit.kits.image import Image
 from palmkit.kits.results.result import PictureResult, Shown, check_margin, cut
 
 if TYPE_CHECKING:
+    from palmkit.kits.camera_motion import Similarity
     from palmkit.kits.original import Original
 
 AnyThing = TypeVar("AnyThing", bound="Thing")
@@ -166,6 +167,28 @@ class Things(HasOriginal, PictureResult, Generic[AnyThing]):
             elif isinstance(values, tuple):
                 changed[each.name] = tuple(np.array(values, object)[taken])
         return _changed(self, **changed)
+
+    def corners(self) -> NDArray[np.float32]:
+        """Return the boxes as float32[n, 4] of left, top, right, bottom."""
+        return np.concatenate([self.boxes[:, :2], self.boxes[:, :2] + self.boxes[:, 2:]], axis=1)
+
+    def moved(self: AnyThings, motion: Similarity, image: Image) -> AnyThings:
+        """Return the things moved along; those that are out of the frame then are gone."""
+        from palmkit.kits.boxes import clipped
+
+        places: dict[str, Any] = {}
+        for each in fields(cast(Any, self)):
+            values: Any = getattr(self, each.name)
+            # Of each thing some points, in the picture or in space.
+            if isinstance(values, np.ndarray) and values.ndim == 3:
+                if values.shape[2] == 2:
+                    places[each.name] = motion.points(values).astype(np.float32)
+                else:
+                    places[each.name] = motion.points_in_space(values)
+        boxes = clipped(motion.boxes(self.corners()), self.width, self.height)
+        boxes[:, 2:] -= boxes[:, :2]
+        moved = _changed(self, boxes=boxes, left_out="frame", **places)
+        return moved._rows(np.flatnonzero((boxes[:, 2:] > 0).all(axis=1)))
 
     def crop(
         self, margin: float = 0.0, *, upright: bool = False, image: Image | None = None

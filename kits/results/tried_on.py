@@ -36,6 +36,7 @@ class TriedOn(PictureResult):
     faces: with their meshes. look: what they wear.
     stages_ms: what each stage took that was needed, in milliseconds: mesh, hair, hands and things
     (where those are in front of faces), and draw, the rest.
+    left_out: what a budget had no time for, see Kit: of the faces; or "" for nothing.
     """
 
     picture_name: ClassVar[str] = "picture"
@@ -47,6 +48,7 @@ class TriedOn(PictureResult):
     faces: Faces
     look: Look
     stages_ms: Mapping[str, float] = field(default_factory=dict[str, float])
+    left_out: str = ""
 
     picture = deprecated.attribute("after")
     image = deprecated.attribute("before")

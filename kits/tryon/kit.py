@@ -64,6 +64,8 @@ class TryOn(Kit[TriedOn]):
     """
 
     name: ClassVar[str] = "try-on"
+    # A look is drawn on every frame; it is the meshes that have no time for some.
+    is_paced: ClassVar[bool] = False
 
     @made_of(TryOnArguments)
     def __init__(self, options: TryOnArguments) -> None:
@@ -83,6 +85,7 @@ class TryOn(Kit[TriedOn]):
             min_score=options.min_score,
             model=options.model,
             detector_model=options.detector_model,
+            budget_ms=options.budget_ms,
             **shared,
         )
         self._hair = HairSegmenter(
@@ -175,7 +178,8 @@ class TryOn(Kit[TriedOn]):
         wearers = self._wearers.among(everybody)
         faces = picked(everybody, wearers)
         if not look or not len(faces):
-            return TriedOn(width, height, image, image, faces, look, watch.stages_ms)
+            told = (watch.stages_ms, faces.left_out)
+            return TriedOn(width, height, image, image, faces, look, *told)
         picture = image.copy()
         hair = hands = None
         if self._needs_hair(look):
@@ -211,7 +215,8 @@ class TryOn(Kit[TriedOn]):
             lay([look.glasses])
         self._forget_the_gone(time_s)
         watch.rest("draw")
-        return TriedOn(width, height, picture, image, faces, look, watch.stages_ms)
+        told = (watch.stages_ms, faces.left_out)
+        return TriedOn(width, height, picture, image, faces, look, *told)
 
     def _needs_hair(self, look: Look) -> bool:
         """Return whether any effect depends on where hair is."""
