@@ -39,7 +39,8 @@ class Lowered:
     """Steps in running order, with what they are of.
 
     constants: the arrays that buffers of place "constant" index. borders: the graph's inputs and
-    outputs. kernels: those of the runtime, which make new steps.
+    outputs. kernels: those of the runtime, which make new steps. cost: how long a step takes beside
+    others; None where the native library's cost model says it.
     """
 
     steps: Sequence[Step]
@@ -47,6 +48,7 @@ class Lowered:
     borders: Sequence[View]
     kernels: Kernels
     purpose: Purpose = Purpose()
+    cost: Callable[[Step], float] | None = None
 
     def value(self, view: View) -> Array:
         """The array that a constant view is."""

@@ -48,6 +48,8 @@ def expected_s(lowered: Lowered, steps: Sequence[Step]) -> list[float | None]:
 
     None: the cost model has no way of doing it, or nothing for its kernel.
     """
+    if lowered.cost is not None:
+        return [lowered.cost(step) for step in steps]
     candidates = ranked_steps(steps, lowered.constants)
     return [each[0].seconds if each else None for each in candidates]
 

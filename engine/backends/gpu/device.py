@@ -1,8 +1,4 @@
-"""A GPU by the package wgpu: WebGPU over Vulkan, Metal or Direct3D 12.
-
-What is made once goes through the package's objects, which raise errors. What each run does goes
-straight to the functions of its library, since those objects take longer than small kernels do.
-"""
+"""A GPU by the package wgpu: WebGPU over Vulkan, Metal or Direct3D 12."""
 
 from __future__ import annotations
 
@@ -21,6 +17,7 @@ from numpy.typing import NDArray
 
 from palmkit.engine.backends.gpu.dispatches import ELEMENT_BYTES
 from palmkit.engine.backends.gpu.emission import Target
+from palmkit.engine.backends.gpu.recording import Recording, Scope
 from palmkit.engine.errors import BackendError
 
 HARDWARE, SOFTWARE = "hardware", "software"
@@ -146,6 +143,7 @@ class Device:
             threads=64 if software else most_threads,
             binding_bytes=binding_bytes,
         )
+        self._scope = Scope(self, self._lib, self._ffi)
         self._pipelines: WeakValueDictionary[str, Any] = WeakValueDictionary()
         usage = self._package.BufferUsage
         self._storage = usage.STORAGE | usage.COPY_SRC | usage.COPY_DST
@@ -194,12 +192,32 @@ class Device:
             found = self._pipelines.get(source)
             if found is None:
                 with said_of(what):
-                    module = self.gpu.create_shader_module(code=source)
+                    module = self._module(source, what)
                     found = self.gpu.create_compute_pipeline(
                         layout=self._layout, compute={"module": module, "entry_point": "main"}
                     )
                 self._pipelines[source] = found
             return found
+
+    def _module(self, source: str, what: str) -> Any:
+        """The compiled text, without checks of each index and a count for each loop.
+
+        They would take as long as the sums of small loops; indices are within their arrays for
+        every invocation, since the text is written for the very shapes.
+        """
+        text = source.encode()
+        held = self._ffi.new("char[]", text)
+        wgsl = self._ffi.new("WGPUShaderSourceWGSL *")
+        wgsl.chain.sType = self._lib.WGPUSType_ShaderSourceWGSL
+        wgsl.code.data, wgsl.code.length = held, len(text)
+        described = self._ffi.new("WGPUShaderModuleDescriptor *")
+        described.nextInChain = self._ffi.addressof(wgsl.chain)
+        self._scope.begin()
+        made = self._lib.wgpuDeviceCreateShaderModuleTrusted(
+            self.gpu._internal, described, self._lib.WGPUShaderRuntimeChecks_None
+        )
+        self._scope.end(what)
+        return self._package.backends.wgpu_native.GPUShaderModule("", made, self.gpu)
 
     def groups(
         self, arena: Any, pages: Sequence[Any], numbers: Sequence[tuple[int, tuple[int, ...]]]
@@ -264,110 +282,3 @@ class Device:
     def recorded(self, calls: Sequence[tuple[Any, Any, tuple[int, int]]]) -> Recording:
         """Dispatches to submit again and again: pipelines, bind groups and workgroups."""
         return Recording(self, self._lib, self._ffi, calls)
-
-
-# A source or target of a copy: a buffer and the byte in it.
-Place = tuple[Any, int]
-
-
-class Recording:
-    """Dispatches of one compute pass, and copies before and behind them."""
-
-    def __init__(
-        self, device: Device, lib: Any, ffi: Any, calls: Sequence[tuple[Any, Any, tuple[int, int]]]
-    ) -> None:
-        """Keep what each call takes, as the library takes it."""
-        self._device, self._lib, self._ffi = device, lib, ffi
-        self._kept = list(calls)
-        steps: list[tuple[Any, Any, int, int]] = []
-        last = None
-        for pipeline, group, (x, y) in calls:
-            steps.append((None if pipeline is last else pipeline._internal, group._internal, x, y))
-            last = pipeline
-        self._steps = steps
-        self._errors: list[str] = []
-        self._mapped: list[int] = []
-
-        def on_error(status: int, kind: int, message: Any, _one: Any, _two: Any) -> None:
-            if kind != lib.WGPUErrorType_NoError:
-                text = ffi.unpack(message.data, message.length) if message.data else b""
-                self._errors.append(text.decode(errors="replace"))
-
-        def on_map(status: int, message: Any, _one: Any, _two: Any) -> None:
-            self._mapped.append(status)
-            if status != lib.WGPUMapAsyncStatus_Success:
-                text = ffi.unpack(message.data, message.length) if message.data else b""
-                self._errors.append(text.decode(errors="replace") or f"map status {status}")
-
-        error = "void(WGPUPopErrorScopeStatus, WGPUErrorType, WGPUStringView, void *, void *)"
-        mapped = "void(WGPUMapAsyncStatus, WGPUStringView, void *, void *)"
-        self._callbacks = ffi.callback(error)(on_error), ffi.callback(mapped)(on_map)
-        self._on_error = ffi.new("WGPUPopErrorScopeCallbackInfo *")
-        self._on_map = ffi.new("WGPUBufferMapCallbackInfo *")
-        for info, callback in zip((self._on_error, self._on_map), self._callbacks, strict=True):
-            info.mode = lib.WGPUCallbackMode_AllowProcessEvents
-            info.callback = callback
-        self._command = ffi.new("WGPUCommandBuffer[1]")
-
-    def submit(
-        self,
-        before: Sequence[tuple[Place, Place, int]],
-        behind: Sequence[tuple[Place, Place, int]],
-    ) -> None:
-        """Copy, run all dispatches, copy: (from, to, bytes) each. BackendError if it is refused."""
-        lib, null = self._lib, self._ffi.NULL
-        gpu = self._device.gpu._internal
-        self._errors.clear()
-        for kind in (lib.WGPUErrorFilter_Validation, lib.WGPUErrorFilter_OutOfMemory):
-            lib.wgpuDevicePushErrorScope(gpu, kind)
-        encoder = lib.wgpuDeviceCreateCommandEncoder(gpu, null)
-        self._copies(encoder, before)
-        if self._steps:
-            compute = lib.wgpuCommandEncoderBeginComputePass(encoder, null)
-            pipe, bind = (
-                lib.wgpuComputePassEncoderSetPipeline,
-                lib.wgpuComputePassEncoderSetBindGroup,
-            )
-            launch = lib.wgpuComputePassEncoderDispatchWorkgroups
-            for pipeline, group, x, y in self._steps:
-                if pipeline is not None:
-                    pipe(compute, pipeline)
-                bind(compute, 0, group, 0, null)
-                launch(compute, x, y, 1)
-            lib.wgpuComputePassEncoderEnd(compute)
-            lib.wgpuComputePassEncoderRelease(compute)
-        self._copies(encoder, behind)
-        self._command[0] = lib.wgpuCommandEncoderFinish(encoder, null)
-        lib.wgpuCommandEncoderRelease(encoder)
-        lib.wgpuQueueSubmit(self._device.gpu.queue._internal, 1, self._command)
-        lib.wgpuCommandBufferRelease(self._command[0])
-        for _ in range(2):
-            lib.wgpuDevicePopErrorScope(gpu, self._on_error[0])
-        self._check()
-
-    def _copies(self, encoder: Any, copies: Sequence[tuple[Place, Place, int]]) -> None:
-        for (source, begin), (target, at), size in copies:
-            self._lib.wgpuCommandEncoderCopyBufferToBuffer(
-                encoder, source._internal, begin, target._internal, at, size
-            )
-
-    def fetch(self, buffer: Any, size_bytes: int) -> NDArray[np.uint32]:
-        """Wait until all is done, and return a copy of what `read_back` gave."""
-        lib = self._lib
-        self._mapped.clear()
-        lib.wgpuBufferMapAsync(
-            buffer._internal, lib.WGPUMapMode_Read, 0, size_bytes, self._on_map[0]
-        )
-        while not self._mapped:
-            lib.wgpuDevicePoll(self._device.gpu._internal, 1, self._ffi.NULL)
-        self._check()
-        pointer = lib.wgpuBufferGetConstMappedRange(buffer._internal, 0, size_bytes)
-        found = np.frombuffer(self._ffi.buffer(pointer, size_bytes), np.uint32).copy()
-        lib.wgpuBufferUnmap(buffer._internal)
-        return found
-
-    def _check(self) -> None:
-        if self._errors:
-            said = " ".join(" ".join(self._errors).split())
-            self._device.lost = self._device.lost or "lost" in said.lower()
-            raise BackendError(f"backend gpu: {self._device.name}: {said}")

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 
+from palmkit.engine.backends.cpu.passes.copies import view_copies
+from palmkit.engine.backends.cpu.passes.gates import join_gates
+from palmkit.engine.backends.cpu.passes.interleaves import join_interleaves
+from palmkit.engine.backends.cpu.passes.sums import join_clamps
 from palmkit.engine.backends.cpu.rules import RULES as CPU_RULES
 from palmkit.engine.backends.gpu.dispatches import (
     ELEMENT_BYTES,
@@ -17,9 +22,12 @@ from palmkit.engine.backends.gpu.emission import Emission, GpuKernels, Target
 from palmkit.engine.ir import Graph, Type
 from palmkit.engine.steps.lowering import Lowering, Rules
 from palmkit.engine.steps.plan import Plan
-from palmkit.engine.steps.rewriting import Purpose
+from palmkit.engine.steps.rewriting import Purpose, StepPass
+from palmkit.engine.steps.step import Step
 
 NAME = "gpu"
+# Those of the CPU's passes that leave fewer steps, in its order.
+STEP_PASSES: tuple[StepPass, ...] = (join_interleaves, join_gates, join_clamps, view_copies)
 
 # Ops whose steps have no kernels here: of bytes, in order, one after another, or of trees.
 LACKING = frozenset(
@@ -58,6 +66,11 @@ def kernels() -> GpuKernels:
     return GpuKernels((*FLOATS, *INTEGERS))
 
 
+def _a_launch(step: Step) -> float:
+    """What a step costs, if it is small: none is cheaper, whatever it does."""
+    return 1.0
+
+
 def lower(graph: Graph, target: Target) -> tuple[DispatchList, Plan, Mapping[str, Type]]:
     """The dispatches of a static graph, the plan that they follow, and its outputs' types.
 
@@ -65,7 +78,9 @@ def lower(graph: Graph, target: Target) -> tuple[DispatchList, Plan, Mapping[str
     """
     lowering = Lowering(NAME, graph, rules(), kernels())
     outputs = {name: lowering.declared[name] for name in graph.outputs}
-    lowered = lowering.result(Purpose(threads=1))
+    lowered = replace(lowering.result(Purpose(threads=1)), cost=_a_launch)
+    for each in STEP_PASSES:
+        lowered = each(lowered)
     for step in lowered.steps:
         for view in (*step.reads, *step.writes):
             # Elements of any dtype take as much there.

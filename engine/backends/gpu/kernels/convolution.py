@@ -8,58 +8,22 @@ few outputs, the threads of a workgroup share out the input channels, and add up
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from palmkit.engine.backends.gpu.emission import Access, Emission, Shader, Target, kernel
-from palmkit.engine.backends.gpu.kernels.attributes import integer, integers
+from palmkit.engine.backends.gpu.emission import Access, Emission, Shader, kernel
+from palmkit.engine.backends.gpu.kernels.attributes import has, integer, integers
 from palmkit.engine.backends.gpu.kernels.grouped import emit_depthwise, emit_grouped
 from palmkit.engine.backends.gpu.kernels.layer import LANES, Epilogue, Window, position, store
+from palmkit.engine.backends.gpu.kernels.tiles import Product, choose_tiles
 from palmkit.engine.backends.gpu.wgsl import VECTOR, Operand, split
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Array
 from palmkit.engine.steps.plan import PlannedStep
 from palmkit.engine.steps.step import Step
 
-
-@dataclass(frozen=True)
-class Tiles:
-    """How a convolution is shared out.
-
-    pixels, vectors: the outputs of one thread, side by side. splits: threads that share out the
-    input channels of the same outputs.
-    """
-
-    pixels: int
-    vectors: int
-    splits: int
-
-
-def choose_tiles(target: Target, pixels: int, row: int, vectors: int, depth: int) -> Tiles:
-    """Choose as much work for one thread as leaves enough threads for the device.
-
-    pixels: of the output; row: how many of them lie side by side. vectors: of output channels.
-    depth: steps along the input channels.
-    """
-    best, least = Tiles(1, 1, 1), float("inf")
-    for each in (1, 2, 4, 8):
-        if each > max(1, row):
-            continue
-        for wide in (1, 2):
-            if vectors % wide or each * wide > 8:
-                continue
-            threads = -(-row // each) * (pixels // row) * (vectors // wide)
-            for splits in (1, 2, 4, 8, 16):
-                if splits > 1 and (depth < 4 * splits or splits * VECTOR > target.threads):
-                    continue
-                # Reads and products of one thread, as often as the device has to begin anew.
-                steps = -(-depth // splits) * (each + 4 * wide + 2 * each * wide)
-                steps += 8 * each * wide + (4 * splits + 8 if splits > 1 else 0)
-                rounds = max(1.0, threads * splits / target.invocations)
-                if steps * rounds < least:
-                    best, least = Tiles(each, wide, splits), steps * rounds
-    return best
+# Vectors that a thread reads before it uses the first of them.
+_MOST_READ = 20
 
 
 def _packed(weights: Array) -> Array:
@@ -77,93 +41,200 @@ def emit_convolution(
     window: Window,
     group: int = 1,
 ) -> None:
-    """Write the dispatch of a convolution; weights: [m, kh, kw, c / group]."""
+    """Write the dispatch of a convolution; weights: [m, kh, kw, c / group].
+
+    Of the step's other inputs it takes bias, slope, residual, gate and second_image.
+    """
     outputs, inputs = weights.shape[0], weights.shape[-1]
     if group > 1 and inputs == 1 and outputs == group:
         emit_depthwise(emission, step, x, weights, y, window)
-        return
-    if group > 1 and (outputs // group) % VECTOR:
+    elif group > 1 and (outputs // group) % VECTOR:
         emit_grouped(emission, step, x, weights, y, window, group)
-        return
-    n, height, width, _ = x.dims
-    _, rows, columns, _ = y.dims
-    wide_y = y.is_wide(outputs)
-    probe = Shader(emission, step, wide_y)
-    epilogue = Epilogue(emission, step, probe, outputs)
-    vectors = -(-outputs // VECTOR)
-    # A vector of outputs is of one group.
-    group_vectors = vectors // group
-    wide_x = inputs % VECTOR == 0 and x.pixel % VECTOR == x.offset % VECTOR == 0
-    depth = inputs // VECTOR if wide_x else inputs
-    point = window.is_point
-    if point:
-        # All pixels are one row.
-        n, rows, columns, height, width = 1, 1, n * rows * columns, 1, n * height * width
-    taps = window.kernel[0] * window.kernel[1]
-    if window.transposed:
-        tiles = choose_tiles(emission.target, n * rows * columns, 1, group_vectors, depth)
-        tiles = Tiles(1, tiles.vectors, tiles.splits)
     else:
-        tiles = choose_tiles(
-            emission.target, n * rows * columns, columns, group_vectors, depth * taps
+        _Tiled(emission, step, x, weights, y, window, group).emit()
+
+
+class _Tiled:
+    """A convolution by tiles of the output, in the making."""
+
+    def __init__(
+        self,
+        emission: Emission,
+        step: PlannedStep,
+        x: Operand,
+        weights: Array,
+        y: Operand,
+        window: Window,
+        group: int,
+    ) -> None:
+        outputs, inputs = weights.shape[0], weights.shape[-1]
+        self._window, self._outputs, self._group = window, outputs, group
+        self._shader = shader = Shader(emission, step, wide=y.is_wide(outputs))
+        self._epilogue = Epilogue(emission, step, shader, outputs)
+        images = [x]
+        if has(step, "second_image"):
+            images.append(emission.operand(step.inputs["second_image"]))
+        inputs //= len(images)
+        self._n, self._height, self._width, _ = x.dims
+        _, self._rows, self._columns, _ = y.dims
+        if window.is_point:
+            # All pixels are one row.
+            self._columns *= self._n * self._rows
+            self._width *= self._n * self._height
+            self._n = self._rows = self._height = 1
+        wide = inputs % VECTOR == 0 and all(
+            each.pixel % VECTOR == each.offset % VECTOR == 0 for each in images
         )
-        if tiles.splits * VECTOR > depth:
-            most = max(1, depth // VECTOR)
-            fitting = [s for s in (1, 2, 4, 8, 16) if s <= most]
-            tiles = Tiles(tiles.pixels, tiles.vectors, fitting[-1])
-    shader = probe
-    source = shader.access(x, VECTOR if wide_x else 1)
-    target = shader.access(y, VECTOR if wide_y else 1)
-    packed = shader.constant(_packed(weights), VECTOR)
-    steps = -(-columns // tiles.pixels)
-    per_row = vectors // tiles.vectors
-    count = n * rows * steps * per_row
-    lanes = max(VECTOR, 64 // tiles.splits)
-    threads = lanes * tiles.splits
-    body = [
-        f"let lane = thread % {lanes}u;",
-        f"let row = thread / {lanes}u;",
-        f"let at = group * {lanes}u + lane;",
-        *(
-            [f"if (at >= {count}u) {{ return; }}", "let known = at;"]
-            if tiles.splits == 1
-            else [f"let known = min(at, {count - 1}u);"]
-        ),
-        *split("known", [n, rows, steps, per_row], ["b", "oy", "step_x", "column"]),
-        f"let m = column * {tiles.vectors}u;",
-        f"let ox = step_x * {tiles.pixels}u;",
-    ]
-    sums = [[f"sum_{p}_{v}" for v in range(tiles.vectors)] for p in range(tiles.pixels)]
-    flat = [name for pixel in sums for name in pixel]
-    body += [f"var {name} = vec4<f32>(0);" for name in flat]
-    pixel_begin = f"(m / {group_vectors}u) * {depth}u" if group > 1 else "0u"
-    loop = _Loop(shader, source, packed, window, tiles, sums)
-    body += loop.text(
-        (height, width), columns, depth, vectors, x.pixel // source.width, pixel_begin, point
-    )
-    if tiles.splits > 1:
-        body += _gather(flat, lanes, tiles.splits)
-    ends: list[str] = []
-    for p in range(tiles.pixels):
-        pixel = f"(b * {rows}u + oy) * {columns}u + ox + {p}u"
-        each: list[str] = []
-        for v in range(tiles.vectors):
-            vector, name = f"(m + {v}u)", sums[p][v]
-            each.append(f"{name} += {epilogue.begin(vector)};")
-            each += epilogue.lines(name, pixel, vector)
-            each += store(shader, target, name, pixel, vector, outputs)
-        if columns % tiles.pixels and p:
-            each = [f"if (ox + {p}u < {columns}u) {{", *each, "}"]
+        width = VECTOR if wide else 1
+        self._depth, self._vectors = inputs // width, -(-outputs // VECTOR)
+        self._tiles = choose_tiles(
+            emission.target,
+            Product(
+                self._n * self._rows * self._columns,
+                1 if window.transposed else self._columns,
+                self._vectors // group,
+                self._depth,
+                window.kernel[0] * window.kernel[1],
+                wide,
+            ),
+        )
+        self._sources = [shader.access(each, width) for each in images]
+        self._gate: Access | None = None
+        if has(step, "gate"):
+            self._gate = shader.access(emission.operand(step.inputs["gate"]), width)
+        self._target = shader.access(y, VECTOR if y.is_wide(outputs) else 1)
+        self._packed = shader.constant(_packed(weights), VECTOR)
+        tiles = self._tiles
+        self._sums = [[f"sum_{p}_{v}" for v in range(tiles.vectors)] for p in range(tiles.pixels)]
+
+    def emit(self) -> None:
+        """Write the dispatch."""
+        tiles = self._tiles
+        per_line = -(-self._columns // tiles.pixels)
+        steps = self._n * self._rows * per_line
+        per_row = self._vectors // tiles.vectors
+        across, along = -(-per_row // tiles.columns), -(-steps // tiles.rows)
+        flat = [name for pixel in self._sums for name in pixel]
+        body = [
+            f"let lane = thread % {tiles.lanes}u;",
+            f"let row = thread / {tiles.lanes}u;",
+            f"let column = group % {across}u * {tiles.columns}u + lane % {tiles.columns}u;",
+            f"let step = group / {across}u * {tiles.rows}u + lane / {tiles.columns}u;",
+            f"let is_inside = column < {per_row}u && step < {steps}u;",
+            # Threads that others wait for have to come along.
+            "if (!is_inside) { return; }" if tiles.splits == 1 else "",
+            f"let m = min(column, {per_row - 1}u) * {tiles.vectors}u;",
+            f"let known = min(step, {steps - 1}u);",
+            *split("known", [self._n, self._rows, per_line], ["b", "oy", "step_x"]),
+            f"let ox = step_x * {tiles.pixels}u;",
+            *[f"var {name} = vec4<f32>(0);" for name in flat],
+            *self._products(),
+        ]
+        declared: list[str] = []
         if tiles.splits > 1:
-            each = [f"if (row == {p % tiles.splits}u) {{", *each, "}"]
-        ends += each
-    if tiles.splits > 1:
-        ends = [f"if (at < {count}u) {{", *ends, "}"]
-    declared: list[str] = []
-    if tiles.splits > 1:
-        size = threads * len(flat)
-        declared.append(f"var<workgroup> shared_parts: array<vec4<f32>, {size}>;")
-    shader.run([*body, *ends], -(-count // lanes), threads, declared)
+            body += _gather(flat, tiles.lanes, tiles.splits)
+            size = tiles.threads * len(flat)
+            declared.append(f"var<workgroup> shared_parts: array<vec4<f32>, {size}>;")
+        body += ["if (is_inside) {", *self._ends(), "}"]
+        self._shader.run(body, across * along, tiles.threads, declared)
+
+    def _ends(self) -> list[str]:
+        """Bias, residual and activation of all sums, and where they are stored."""
+        tiles, lines = self._tiles, list[str]()
+        for p, names in enumerate(self._sums):
+            pixel = f"(b * {self._rows}u + oy) * {self._columns}u + ox + {p}u"
+            each: list[str] = []
+            for v, name in enumerate(names):
+                vector = f"(m + {v}u)"
+                each.append(f"{name} += {self._epilogue.begin(vector)};")
+                each += self._epilogue.lines(name, pixel, vector)
+                each += store(self._shader, self._target, name, pixel, vector, self._outputs)
+            if self._columns % tiles.pixels and p:
+                each = [f"if (ox + {p}u < {self._columns}u) {{", *each, "}"]
+            if tiles.splits > 1:
+                each = [f"if (row == {p % tiles.splits}u) {{", *each, "}"]
+            lines += each
+        return lines
+
+    def _products(self) -> list[str]:
+        """The loops over the window and the input channels."""
+        w, pixels = self._window, range(self._tiles.pixels)
+        pixel = self._sources[0].operand.pixel // self._sources[0].width
+        group = f"(m / {self._vectors // self._group}u) * {self._depth}u"
+        begin = group if self._group > 1 else "0u"
+        rows_of_weights = self._depth * self._sources[0].width * self._vectors
+        if w.is_point:
+            lines = [
+                f"let base_{p} = min(ox + {p}u, {self._columns - 1}u) * {pixel}u + {begin};"
+                for p in pixels
+            ]
+            for i, source in enumerate(self._sources):
+                lines += ["{", f"let weights_at = {i * rows_of_weights}u;"]
+                lines += [*self._steps(source), "}"]
+            return lines
+        lines = [f"for (var ky = 0; ky < {w.kernel[0]}; ky++) {{"]
+        lines += position(w, 0, "i32(oy)", "ky", self._height, "iy")
+        lines.append(f"for (var kx = 0; kx < {w.kernel[1]}; kx++) {{")
+        for p in pixels:
+            single = len(pixels) == 1
+            lines += position(w, 1, f"i32(ox + {p}u)", "kx", self._width, f"ix_{p}", single)
+            nearest = f"clamp(ix_{p}, 0, {self._width - 1})"
+            at = f"((i32(b) * {self._height} + iy) * {self._width} + {nearest})"
+            lines.append(f"let inside_{p} = ix_{p} >= 0 && ix_{p} < {self._width};")
+            lines.append(f"let base_{p} = u32({at}) * {pixel}u + {begin};")
+        lines.append(f"let weights_at = u32(ky * {w.kernel[1]} + kx) * {rows_of_weights}u;")
+        return [*lines, *self._steps(self._sources[0]), "}", "}"]
+
+    def _steps(self, source: Access) -> list[str]:
+        """The loop over the input channels of an image, or over vectors of them.
+
+        Some steps are written out, all reads before the products, so that many reads are under way
+        at a time.
+        """
+        splits = self._tiles.splits
+        whole, rest = divmod(self._depth, splits)
+        vectors = self._tiles.pixels + source.width * self._tiles.vectors
+        at_once = max(1, min(whole, _MOST_READ // vectors))
+        first = "row" if splits > 1 else "0u"
+        lines: list[str] = []
+        if whole >= at_once:
+            lines.append(f"for (var i = 0u; i < {whole // at_once}u; i++) {{")
+            steps = [f"{first} + (i * {at_once}u + {u}u) * {splits}u" for u in range(at_once)]
+            lines += [*self._written_out(source, steps), "}"]
+        left = [f"{first} + {u * splits}u" for u in range(whole - whole % at_once, whole)]
+        lines += self._written_out(source, left)
+        if rest:
+            last = [f"{first} + {whole * splits}u"]
+            lines += [f"if (row < {rest}u) {{", *self._written_out(source, last), "}"]
+        return lines
+
+    def _written_out(self, source: Access, steps: Sequence[str]) -> list[str]:
+        """Steps along the input channels: their reads, then their products."""
+        width, read, pixels = source.width, self._shader.read, range(self._tiles.pixels)
+        reads: list[str] = []
+        products: list[str] = []
+        for u, k in enumerate(steps):
+            reads.append(f"let k_{u} = {k};")
+            if self._gate is not None:
+                reads.append(f"let gate_{u} = {read(self._gate, f'k_{u}')};")
+            for p in pixels:
+                value = read(source, f"(base_{p} + k_{u})")
+                value = f"{value} * gate_{u}" if self._gate is not None else value
+                if not self._window.is_point and len(pixels) > 1:
+                    value = f"select({source.of}(0), {value}, inside_{p})"
+                reads.append(f"let x_{u}_{p} = {value};")
+            for i in range(width):
+                for v in range(self._tiles.vectors):
+                    row = f"(k_{u} * {width}u + {i}u) * {self._vectors}u"
+                    weight = read(self._packed, f"(weights_at + {row} + m + {v}u)")
+                    reads.append(f"let w_{u}_{i}_{v} = {weight};")
+                for p, names in enumerate(self._sums):
+                    lane = f"x_{u}_{p}.{LANES[i]}" if width > 1 else f"x_{u}_{p}"
+                    products += [
+                        f"{name} = fma(vec4<f32>({lane}), w_{u}_{i}_{v}, {name});"
+                        for v, name in enumerate(names)
+                    ]
+        return ["{", *reads, *products, "}"] if steps else []
 
 
 def _gather(sums: Sequence[str], lanes: int, splits: int) -> list[str]:
@@ -182,82 +253,9 @@ def _gather(sums: Sequence[str], lanes: int, splits: int) -> list[str]:
     return lines
 
 
-@dataclass
-class _Loop:
-    """The products of a convolution over its window and its input channels."""
-
-    shader: Shader
-    source: Access
-    packed: Access
-    window: Window
-    tiles: Tiles
-    sums: Sequence[Sequence[str]]
-
-    def text(
-        self,
-        size: tuple[int, int],
-        columns: int,
-        depth: int,
-        vectors: int,
-        pixel: int,
-        begin: str,
-        point: bool,
-    ) -> list[str]:
-        """Lines of it; pixel: from one to the next in units of the source's access."""
-        (height, width), w = size, self.window
-        inner = self._steps(depth, vectors, checked=not point)
-        if point:
-            bases = [
-                f"let base_{p} = min(ox + {p}u, {columns - 1}u) * {pixel}u + {begin};"
-                for p in range(self.tiles.pixels)
-            ]
-            return [*bases, "let weights_at = 0u;", *inner]
-        lines = [f"for (var ky = 0; ky < {w.kernel[0]}; ky++) {{"]
-        lines += position(w, 0, "i32(oy)", "ky", height, "iy")
-        lines.append(f"for (var kx = 0; kx < {w.kernel[1]}; kx++) {{")
-        for p in range(self.tiles.pixels):
-            single = self.tiles.pixels == 1
-            lines += position(w, 1, f"i32(ox + {p}u)", "kx", width, f"ix_{p}", single)
-            inside = f"ix_{p} >= 0 && ix_{p} < {width}"
-            at = f"((i32(b) * {height} + iy) * {width} + clamp(ix_{p}, 0, {width - 1}))"
-            lines.append(f"let inside_{p} = {inside};")
-            lines.append(f"let base_{p} = u32({at}) * {pixel}u + {begin};")
-        lines.append(
-            f"let weights_at = u32(ky * {w.kernel[1]} + kx) * "
-            f"{depth * self.source.width * vectors}u;"
-        )
-        return [*lines, *inner, "}", "}"]
-
-    def _steps(self, depth: int, vectors: int, checked: bool) -> list[str]:
-        """The loop over input channels, or vectors of them."""
-        splits, width = self.tiles.splits, self.source.width
-        lines = [f"for (var k = {'row' if splits > 1 else '0u'}; k < {depth}u; k += {splits}u) {{"]
-        for p in range(self.tiles.pixels):
-            value = self.shader.read(self.source, f"(base_{p} + k)")
-            if checked and self.tiles.pixels > 1:
-                value = f"select({self.source.of}(0), {value}, inside_{p})"
-            lines.append(f"let x_{p} = {value};")
-        for i in range(width):
-            for v in range(self.tiles.vectors):
-                at = f"(weights_at + (k * {width}u + {i}u) * {vectors}u + m + {v}u)"
-                lines.append(f"let w_{i}_{v} = {self.shader.read(self.packed, at)};")
-            for p in range(self.tiles.pixels):
-                lane = f"x_{p}.{LANES[i]}" if width > 1 else f"x_{p}"
-                for v in range(self.tiles.vectors):
-                    name = self.sums[p][v]
-                    lines.append(f"{name} = fma(vec4<f32>({lane}), w_{i}_{v}, {name});")
-        return [*lines, "}"]
-
-
 def _pair(values: Sequence[int]) -> tuple[int, int]:
     first, second = values
     return first, second
-
-
-def _check_conv(step: Step) -> None:
-    if step.inputs.get("gate") or step.inputs.get("second_image"):
-        raise UnsupportedError("a gate")
-    _check_weights(step)
 
 
 def _check_weights(step: Step) -> None:
@@ -267,7 +265,12 @@ def _check_weights(step: Step) -> None:
             raise UnsupportedError(f"computed {name}")
 
 
-@kernel("conv", "image/pixels weights bias slope residual/pixels", "y/pixels", check=_check_conv)
+@kernel(
+    "conv",
+    "image/pixels weights bias slope residual/pixels gate second_image/image",
+    "y/pixels",
+    check=_check_weights,
+)
 def emit_conv(emission: Emission, step: PlannedStep) -> None:
     """Of pictures."""
     x, y = emission.operand(step.inputs["image"]), emission.operand(step.outputs["y"])

@@ -48,11 +48,11 @@ def emit_depthwise(
         *split("at", [n, rows, steps, vectors], ["b", "oy", "step_x", "m"]),
         f"let ox = step_x * {pixels}u;",
         *[f"var sum_{p} = {epilogue.begin('m')};" for p in range(pixels)],
+        f"let begin = i32(ox) * {sx} - {left};",
         f"for (var ky = 0; ky < {kh}; ky++) {{",
         f"let iy = i32(oy) * {sy} + ky * {dy} - {top};",
-        f"if (iy < 0 || iy >= {height}) {{ continue; }}",
-        f"let base = (i32(b) * {height} + iy) * {width};",
-        f"let begin = i32(ox) * {sx} - {left};",
+        f"let base = (i32(b) * {height} + clamp(iy, 0, {height - 1})) * {width};",
+        f"let is_row = iy >= 0 && iy < {height};",
     ]
     reads = sorted({p * sx + k * dx for p in range(pixels) for k in range(kw)})
     for c in reads:
@@ -60,7 +60,7 @@ def emit_depthwise(
             source,
             f"(u32(base + clamp(begin + {c}, 0, {width - 1})) * {x.pixel // VECTOR}u + m)",
         )
-        inside = f"begin + {c} >= 0 && begin + {c} < {width}"
+        inside = f"is_row && begin + {c} >= 0 && begin + {c} < {width}"
         body.append(f"let x_{c} = select(vec4<f32>(0), {value}, {inside});")
     for k in range(kw):
         body.append(

@@ -1,0 +1,169 @@
+"""Work handed to a GPU again and again, by the functions of the library that the package wgpu has.
+
+The package's own objects take longer than small kernels do, so each run goes without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palmkit.engine.errors import BackendError
+
+# Dispatches of one submit. The device begins with the first ones while the host writes the next.
+CHUNK = 16
+
+
+class Opened(Protocol):
+    """What is known of a device here: the package's object, its name, and whether it is lost."""
+
+    gpu: Any
+    lost: bool
+
+    @property
+    def name(self) -> str:
+        """The adapter's name."""
+        ...
+
+
+class Scope:
+    """Collects what the library says is wrong in the calls between `begin` and `end`."""
+
+    def __init__(self, device: Opened, lib: Any, ffi: Any) -> None:
+        """Begin with no errors."""
+        self.errors: list[str] = []
+        self._device, self._lib = device, lib
+
+        def on_error(_status: int, kind: int, message: Any, _one: Any, _two: Any) -> None:
+            if kind != lib.WGPUErrorType_NoError:
+                self.errors.append(_said(ffi, message))
+
+        kind = "void(WGPUPopErrorScopeStatus, WGPUErrorType, WGPUStringView, void *, void *)"
+        self._callback = ffi.callback(kind)(on_error)
+        self._on_error = ffi.new("WGPUPopErrorScopeCallbackInfo *")
+        self._on_error.mode = lib.WGPUCallbackMode_AllowProcessEvents
+        self._on_error.callback = self._callback
+
+    def begin(self) -> None:
+        """Collect from now on."""
+        self.errors.clear()
+        lib, gpu = self._lib, self._device.gpu._internal
+        lib.wgpuDevicePushErrorScope(gpu, lib.WGPUErrorFilter_Validation)
+        lib.wgpuDevicePushErrorScope(gpu, lib.WGPUErrorFilter_OutOfMemory)
+
+    def end(self, what: str) -> None:
+        """Raise BackendError, which names what was done, if anything was wrong."""
+        for _ in range(2):
+            self._lib.wgpuDevicePopErrorScope(self._device.gpu._internal, self._on_error[0])
+        self.check(what)
+
+    def check(self, what: str) -> None:
+        """Raise BackendError if an error was collected."""
+        if self.errors:
+            said = " ".join(" ".join(self.errors).split())
+            self._device.lost = self._device.lost or "lost" in said.lower()
+            raise BackendError(f"backend gpu: {what}: {said}")
+
+
+def _said(ffi: Any, message: Any) -> str:
+    text: bytes = ffi.unpack(message.data, message.length) if message.data else b""
+    return text.decode(errors="replace")
+
+
+# A source or target of a copy: a buffer and the byte in it.
+Place = tuple[Any, int]
+
+
+class Recording:
+    """Dispatches of one compute pass, and copies before and behind them."""
+
+    def __init__(
+        self, device: Opened, lib: Any, ffi: Any, calls: Sequence[tuple[Any, Any, tuple[int, int]]]
+    ) -> None:
+        """Keep what each call takes, as the library takes it."""
+        self._device, self._lib, self._ffi = device, lib, ffi
+        self._kept = list(calls)
+        self._steps: list[tuple[Any, Any, int, int]] = []
+        for pipeline, group, (x, y) in calls:
+            self._steps.append((pipeline._internal, group._internal, x, y))
+        self._scope = Scope(device, lib, ffi)
+        self._mapped: list[int] = []
+
+        def on_map(status: int, message: Any, _one: Any, _two: Any) -> None:
+            self._mapped.append(status)
+            if status != lib.WGPUMapAsyncStatus_Success:
+                self._scope.errors.append(_said(ffi, message) or f"map status {status}")
+
+        kind = "void(WGPUMapAsyncStatus, WGPUStringView, void *, void *)"
+        self._callback = ffi.callback(kind)(on_map)
+        self._on_map = ffi.new("WGPUBufferMapCallbackInfo *")
+        self._on_map.mode = lib.WGPUCallbackMode_AllowProcessEvents
+        self._on_map.callback = self._callback
+        self._command = ffi.new("WGPUCommandBuffer[1]")
+
+    def submit(
+        self,
+        before: Sequence[tuple[Place, Place, int]],
+        behind: Sequence[tuple[Place, Place, int]],
+    ) -> None:
+        """Copy, run all dispatches, copy: (from, to, bytes) each. BackendError if it is refused."""
+        self._scope.begin()
+        for begin in range(0, max(1, len(self._steps)), CHUNK):
+            end = begin + CHUNK
+            self._submit(
+                self._steps[begin:end],
+                before if begin == 0 else (),
+                behind if end >= len(self._steps) else (),
+            )
+        self._scope.end(self._device.name)
+
+    def _submit(
+        self,
+        steps: Sequence[tuple[Any, Any, int, int]],
+        before: Sequence[tuple[Place, Place, int]],
+        behind: Sequence[tuple[Place, Place, int]],
+    ) -> None:
+        lib, null = self._lib, self._ffi.NULL
+        gpu = self._device.gpu._internal
+        encoder = lib.wgpuDeviceCreateCommandEncoder(gpu, null)
+        self._copies(encoder, before)
+        if steps:
+            compute = lib.wgpuCommandEncoderBeginComputePass(encoder, null)
+            pipe = lib.wgpuComputePassEncoderSetPipeline
+            bind = lib.wgpuComputePassEncoderSetBindGroup
+            launch = lib.wgpuComputePassEncoderDispatchWorkgroups
+            for pipeline, group, x, y in steps:
+                pipe(compute, pipeline)
+                bind(compute, 0, group, 0, null)
+                launch(compute, x, y, 1)
+            lib.wgpuComputePassEncoderEnd(compute)
+            lib.wgpuComputePassEncoderRelease(compute)
+        self._copies(encoder, behind)
+        self._command[0] = lib.wgpuCommandEncoderFinish(encoder, null)
+        lib.wgpuCommandEncoderRelease(encoder)
+        lib.wgpuQueueSubmit(self._device.gpu.queue._internal, 1, self._command)
+        lib.wgpuCommandBufferRelease(self._command[0])
+
+    def _copies(self, encoder: Any, copies: Sequence[tuple[Place, Place, int]]) -> None:
+        for (source, begin), (target, at), size in copies:
+            self._lib.wgpuCommandEncoderCopyBufferToBuffer(
+                encoder, source._internal, begin, target._internal, at, size
+            )
+
+    def fetch(self, buffer: Any, size_bytes: int) -> NDArray[np.uint32]:
+        """Wait until all is done, and return a copy of what `read_back` gave."""
+        lib = self._lib
+        self._mapped.clear()
+        lib.wgpuBufferMapAsync(
+            buffer._internal, lib.WGPUMapMode_Read, 0, size_bytes, self._on_map[0]
+        )
+        while not self._mapped:
+            lib.wgpuDevicePoll(self._device.gpu._internal, 1, self._ffi.NULL)
+        self._scope.check(self._device.name)
+        pointer = lib.wgpuBufferGetConstMappedRange(buffer._internal, 0, size_bytes)
+        found = np.frombuffer(self._ffi.buffer(pointer, size_bytes), np.uint32).copy()
+        lib.wgpuBufferUnmap(buffer._internal)
+        return found
