@@ -85,10 +85,8 @@ def _threads(product: Product, tiles: Tiles) -> int:
 def _expected(target: Target, product: Product, tiles: Tiles) -> float:
     """What it takes, in reads of a thread: they and the products, as often as all begin anew."""
     sums = tiles.pixels * tiles.vectors
-    if product.wide:
-        each = tiles.pixels + VECTOR * tiles.vectors + 2 * sums
-    else:
-        each = tiles.pixels + tiles.vectors + sums / 2
+    reads = tiles.pixels + (VECTOR if product.wide else 1) * tiles.vectors
+    each = reads + (2 if product.wide else 0.5) * sums
     steps = product.taps * -(-product.depth // tiles.splits) * each + 8 * sums
     if tiles.splits > 1:
         steps += 8 + 4 * tiles.splits
