@@ -261,10 +261,10 @@ Watch::Clock::duration slice_of(double slice_ms) {
       std::chrono::duration<double, std::milli>(slice_ms));
 }
 
-Running::Running(std::shared_ptr<const Ready> ready_, int threads, const Placement& placement,
+Running::Running(std::shared_ptr<const Ready> ready_, int threads, Placement placement,
                  Watch::Clock::duration slice_)
     : ready(std::move(ready_)),
-      session(*ready->program, threads, false, placement),
+      session(*ready->program, threads, false, std::move(placement)),
       slice(slice_) {
   inputs.reserve(ready->inputs.size());
   outputs.reserve(ready->outputs.size());

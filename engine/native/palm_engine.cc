@@ -33,8 +33,9 @@ struct palm_engine_program {
 };
 struct palm_engine_session {
   palm_engine_session(std::shared_ptr<const palm::Program> program_, int threads, bool eager,
-                      const palm::Placement& placement)
-      : program(std::move(program_)), session(*program, threads, eager, placement) {}
+                      palm::Placement placement)
+      : program(std::move(program_)),
+        session(*program, threads, eager, std::move(placement)) {}
   std::shared_ptr<const palm::Program> program;
   palm::Session session;
 };

@@ -57,7 +57,7 @@ Watch::Clock::duration slice_of(double slice_ms);
 
 // A session, and what a run would else have to allocate.
 struct Running {
-  Running(std::shared_ptr<const Ready> ready, int threads, const Placement& placement,
+  Running(std::shared_ptr<const Ready> ready, int threads, Placement placement,
           Watch::Clock::duration slice);
 
   std::shared_ptr<const Ready> ready;

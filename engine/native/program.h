@@ -92,7 +92,7 @@ class Session {
   // `program` must outlive the session. eager: see Pool. placement: of all threads of a run; if it
   // is not the default one the caller does nothing of it itself.
   // Throws Error if the system does not let threads be placed so.
-  Session(const Program& program, int threads, bool eager = false, const Placement& placement = {});
+  Session(const Program& program, int threads, bool eager = false, Placement placement = {});
 
   // Runs every step. Throws Error if an array is not what the plan says, if the session is being
   // run by another caller, or if `ask`, if any, says no: see Watch, also for `slice`. `seconds`, if
@@ -116,6 +116,7 @@ class Session {
 
   const Program& program_;
   Watch watch_;
+  const Placement placement_;
   std::unique_ptr<Runner> runner_;  // of runs that are not done by their caller
   Pool pool_, alone_[2];  // alone_: of the threads that have a branch each
   Arena memory_;

@@ -1,5 +1,6 @@
 #include <atomic>
 #include <chrono>
+#include <utility>
 
 #include "program.h"
 
@@ -35,10 +36,11 @@ class Busy {
 
 }  // namespace
 
-Session::Session(const Program& program, int threads, bool eager, const Placement& placement)
+Session::Session(const Program& program, int threads, bool eager, Placement placement)
     : program_(program),
-      runner_(placement.is_default() ? nullptr : std::make_unique<Runner>(placement)),
-      pool_(threads, eager, &watch_, placement),
+      placement_(std::move(placement)),
+      runner_(placement_.is_default() ? nullptr : std::make_unique<Runner>(placement_)),
+      pool_(threads, eager, &watch_, &placement_),
       alone_{Pool(1, false, &watch_), Pool(1, false, &watch_)} {
   size_t bytes = round_up(program.arena_used_);
   const std::vector<size_t> scratch = program.place_scratch(threads, bytes);

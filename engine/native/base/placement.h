@@ -1,7 +1,5 @@
 #pragma once
-#include <cstddef>
 #include <cstdint>
-#include <string>
 #include <vector>
 
 namespace palm {
@@ -15,8 +13,8 @@ struct Placement {
   std::vector<int> cores;  // by the system's numbers; none: any
 
   bool is_default() const { return priority == Priority::kNormal && cores.empty(); }
-  // Places the thread that calls. Returns why the system does not let it, "" if it does.
-  std::string apply() const noexcept;
+  // Places the thread that calls. Throws Error if the system does not let it.
+  void apply() const;
 };
 
 }  // namespace palm

@@ -15,11 +15,12 @@ Runner::Runner(const Placement& placement) : process_(getpid()) {
   } catch (const std::system_error& error) {
     fail(Fault::kBackend, "threads: started none: %s", error.what());
   }
-  std::string why;
-  run([&] { why = placement.apply(); });
-  if (why.empty()) return;
-  stop();
-  fail(Fault::kBackend, "%s", why.c_str());
+  try {
+    run([&] { placement.apply(); });
+  } catch (...) {
+    stop();
+    throw;
+  }
 }
 
 Runner::~Runner() {

@@ -3,7 +3,6 @@
 #include <exception>
 #include <memory>
 #include <mutex>
-#include <string>
 #include <thread>
 
 #include "base/placement.h"

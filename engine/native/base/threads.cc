@@ -92,7 +92,7 @@ void Watch::look() {
   if (ended_.load(std::memory_order_relaxed)) fail(Fault::kBackend, "the run was interrupted");
 }
 
-Pool::Pool(int threads, bool eager, Watch* watch, const Placement& placement)
+Pool::Pool(int threads, bool eager, Watch* watch, const Placement* placement)
     : threads_(static_cast<size_t>(threads)),
       eager_(eager),
       watch_(watch),
@@ -245,8 +245,11 @@ size_t Pool::take_others(int thread) {
 
 void Pool::work(int thread) {
   using Clock = std::chrono::steady_clock;
-  // Where the caller could be placed, this thread can be.
-  static_cast<void>(placement_.apply());
+  try {
+    if (placement_) placement_->apply();
+  } catch (const Error&) {
+    // The caller could be: what changed since keeps nobody from working.
+  }
   Share& share = shares_[static_cast<size_t>(thread)];
   const auto idle = [&] {
     return Range(share.range.load(std::memory_order_acquire)).size() == 0 &&

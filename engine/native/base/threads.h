@@ -53,9 +53,9 @@ class Pool {
  public:
   // eager: shares out whatever can be split, worth it or not, in parts as small as can be.
   // watch: it is looked at between loops and between the parts of long ones. placement: of the
-  // workers; the caller is where it is.
+  // workers, one that the caller could have; it must outlive the pool.
   explicit Pool(int threads, bool eager = false, Watch* watch = nullptr,
-                const Placement& placement = {});
+                const Placement* placement = nullptr);
   ~Pool();
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
@@ -125,7 +125,7 @@ class Pool {
   std::unique_ptr<Share[]> shares_;
   const bool eager_;
   Watch* const watch_;
-  const Placement placement_;
+  const Placement* const placement_;
   int process_ = 0;
   uint32_t loop_ = 0;
   uint32_t loops_ = 0;     // split or not, since the watch was looked at
