@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from palmkit.engine.errors import BackendError
 
-# Dispatches of one submit. The device begins with the first ones while the host writes the next.
-CHUNK = 16
+# Dispatches of the first submit; each further one has twice as many. The device begins with the
+# first few while the host writes the next.
+FIRST_SUBMIT = 8
 
 
 class Opened(Protocol):
@@ -111,13 +112,12 @@ class Recording:
     ) -> None:
         """Copy, run all dispatches, copy: (from, to, bytes) each. BackendError if it is refused."""
         self._scope.begin()
-        for begin in range(0, max(1, len(self._steps)), CHUNK):
-            end = begin + CHUNK
-            self._submit(
-                self._steps[begin:end],
-                before if begin == 0 else (),
-                behind if end >= len(self._steps) else (),
-            )
+        begin, end, count = 0, FIRST_SUBMIT, len(self._steps)
+        # What would be left for the last submit goes with the one before it.
+        while end + FIRST_SUBMIT < count:
+            self._submit(self._steps[begin:end], before if begin == 0 else (), ())
+            begin, end = end, end + 2 * (end - begin)
+        self._submit(self._steps[begin:], before if begin == 0 else (), behind)
         self._scope.end(self._device.name)
 
     def _submit(

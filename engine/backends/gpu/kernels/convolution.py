@@ -22,6 +22,8 @@ from palmkit.engine.ir import Array
 from palmkit.engine.steps.plan import PlannedStep
 from palmkit.engine.steps.step import Step
 
+# The column that a pixel of a thread reads for a column of the window, by both.
+Taps = dict[tuple[int, int], int]
 # Vectors that a thread reads before it uses the first of them.
 _MOST_READ = 20
 
@@ -87,6 +89,7 @@ class _Tiled:
         )
         width = VECTOR if wide else 1
         self._depth, self._vectors = inputs // width, -(-outputs // VECTOR)
+        taps = window.kernel[0] * window.kernel[1]
         self._tiles = choose_tiles(
             emission.target,
             Product(
@@ -94,7 +97,8 @@ class _Tiled:
                 1 if window.transposed else self._columns,
                 self._vectors // group,
                 self._depth,
-                window.kernel[0] * window.kernel[1],
+                (taps, 1) if window.transposed else window.kernel,
+                window.strides[1],
                 wide,
             ),
         )
@@ -157,7 +161,11 @@ class _Tiled:
         return lines
 
     def _products(self) -> list[str]:
-        """The loops over the window and the input channels."""
+        """The loops over the window and the input channels.
+
+        Each column of the image that a thread's pixels read is known by a number: its distance
+        from the first one.
+        """
         w, pixels = self._window, range(self._tiles.pixels)
         pixel = self._sources[0].operand.pixel // self._sources[0].width
         group = f"(m / {self._vectors // self._group}u) * {self._depth}u"
@@ -168,72 +176,94 @@ class _Tiled:
                 f"let base_{p} = min(ox + {p}u, {self._columns - 1}u) * {pixel}u + {begin};"
                 for p in pixels
             ]
+            taps = {(p, 0): p for p in pixels}
             for i, source in enumerate(self._sources):
                 lines += ["{", f"let weights_at = {i * rows_of_weights}u;"]
-                lines += [*self._steps(source), "}"]
+                lines += [*self._steps(source, taps, rows_of_weights), "}"]
             return lines
+        source = self._sources[0]
         lines = [f"for (var ky = 0; ky < {w.kernel[0]}; ky++) {{"]
         lines += position(w, 0, "i32(oy)", "ky", self._height, "iy")
-        lines.append(f"for (var kx = 0; kx < {w.kernel[1]}; kx++) {{")
-        for p in pixels:
-            single = len(pixels) == 1
-            lines += position(w, 1, f"i32(ox + {p}u)", "kx", self._width, f"ix_{p}", single)
-            nearest = f"clamp(ix_{p}, 0, {self._width - 1})"
-            at = f"((i32(b) * {self._height} + iy) * {self._width} + {nearest})"
-            lines.append(f"let inside_{p} = ix_{p} >= 0 && ix_{p} < {self._width};")
-            lines.append(f"let base_{p} = u32({at}) * {pixel}u + {begin};")
-        lines.append(f"let weights_at = u32(ky * {w.kernel[1]} + kx) * {rows_of_weights}u;")
-        return [*lines, *self._steps(self._sources[0]), "}", "}"]
+        lines.append(f"let line = (i32(b) * {self._height} + iy) * {self._width};")
+        if w.transposed:
+            # Which columns of the window reach a pixel differs from one pixel to the next.
+            lines.append(f"for (var kx = 0; kx < {w.kernel[1]}; kx++) {{")
+            lines += position(w, 1, "i32(ox)", "kx", self._width, "ix")
+            lines.append(f"let base_0 = u32(line + ix) * {pixel}u + {begin};")
+            tap = f"u32(ky * {w.kernel[1]} + kx)"
+            lines.append(f"let weights_at = {tap} * {rows_of_weights}u;")
+            return [*lines, *self._steps(source, {(0, 0): 0}, rows_of_weights), "}", "}"]
+        taps = {
+            (p, kx): p * w.strides[1] + kx * w.dilations[1]
+            for p in pixels
+            for kx in range(w.kernel[1])
+        }
+        lines.append(f"let first = i32(ox) * {w.strides[1]} - {w.begins[1]};")
+        for column in sorted(set(taps.values())):
+            at = f"first + {column}"
+            nearest = f"clamp({at}, 0, {self._width - 1})"
+            lines.append(f"let inside_{column} = {at} >= 0 && {at} < {self._width};")
+            lines.append(f"let base_{column} = u32(line + {nearest}) * {pixel}u + {begin};")
+        lines.append(f"let weights_at = u32(ky) * {w.kernel[1] * rows_of_weights}u;")
+        return [*lines, *self._steps(source, taps, rows_of_weights), "}"]
 
-    def _steps(self, source: Access) -> list[str]:
+    def _steps(self, source: Access, taps: Taps, rows_of_weights: int) -> list[str]:
         """The loop over the input channels of an image, or over vectors of them.
 
         Some steps are written out, all reads before the products, so that many reads are under way
-        at a time.
+        at a time. taps: the column that each pixel reads for each column of the window.
         """
         splits = self._tiles.splits
         whole, rest = divmod(self._depth, splits)
-        vectors = self._tiles.pixels + source.width * self._tiles.vectors
+        columns, window = len(set(taps.values())), len({kx for _, kx in taps})
+        vectors = columns + window * source.width * self._tiles.vectors
         at_once = max(1, min(whole, _MOST_READ // vectors))
         first = "row" if splits > 1 else "0u"
+
+        def written(steps: Sequence[str]) -> list[str]:
+            return self._written_out(source, taps, rows_of_weights, steps)
+
         lines: list[str] = []
-        if whole >= at_once:
+        if whole:
             lines.append(f"for (var i = 0u; i < {whole // at_once}u; i++) {{")
             steps = [f"{first} + (i * {at_once}u + {u}u) * {splits}u" for u in range(at_once)]
-            lines += [*self._written_out(source, steps), "}"]
-        left = [f"{first} + {u * splits}u" for u in range(whole - whole % at_once, whole)]
-        lines += self._written_out(source, left)
+            lines += [*written(steps), "}"]
+        left = range(whole - whole % at_once, whole)
+        lines += written([f"{first} + {u * splits}u" for u in left])
         if rest:
-            last = [f"{first} + {whole * splits}u"]
-            lines += [f"if (row < {rest}u) {{", *self._written_out(source, last), "}"]
+            lines += [f"if (row < {rest}u) {{", *written([f"{first} + {whole * splits}u"]), "}"]
         return lines
 
-    def _written_out(self, source: Access, steps: Sequence[str]) -> list[str]:
+    def _written_out(
+        self, source: Access, taps: Taps, rows_of_weights: int, steps: Sequence[str]
+    ) -> list[str]:
         """Steps along the input channels: their reads, then their products."""
-        width, read, pixels = source.width, self._shader.read, range(self._tiles.pixels)
+        width, read = source.width, self._shader.read
+        checked = not (self._window.is_point or self._window.transposed)
         reads: list[str] = []
         products: list[str] = []
         for u, k in enumerate(steps):
             reads.append(f"let k_{u} = {k};")
             if self._gate is not None:
                 reads.append(f"let gate_{u} = {read(self._gate, f'k_{u}')};")
-            for p in pixels:
-                value = read(source, f"(base_{p} + k_{u})")
+            for column in sorted(set(taps.values())):
+                value = read(source, f"(base_{column} + k_{u})")
                 value = f"{value} * gate_{u}" if self._gate is not None else value
-                if not self._window.is_point and len(pixels) > 1:
-                    value = f"select({source.of}(0), {value}, inside_{p})"
-                reads.append(f"let x_{u}_{p} = {value};")
-            for i in range(width):
-                for v in range(self._tiles.vectors):
-                    row = f"(k_{u} * {width}u + {i}u) * {self._vectors}u"
-                    weight = read(self._packed, f"(weights_at + {row} + m + {v}u)")
-                    reads.append(f"let w_{u}_{i}_{v} = {weight};")
-                for p, names in enumerate(self._sums):
-                    lane = f"x_{u}_{p}.{LANES[i]}" if width > 1 else f"x_{u}_{p}"
-                    products += [
-                        f"{name} = fma(vec4<f32>({lane}), w_{u}_{i}_{v}, {name});"
-                        for v, name in enumerate(names)
-                    ]
+                value = f"select({source.of}(0), {value}, inside_{column})" if checked else value
+                reads.append(f"let x_{u}_{column} = {value};")
+            for kx in sorted({kx for _, kx in taps}):
+                for i in range(width):
+                    for v in range(self._tiles.vectors):
+                        row = f"{kx * rows_of_weights}u + (k_{u} * {width}u + {i}u)"
+                        at = f"weights_at + {row} * {self._vectors}u + m + {v}u"
+                        weight = read(self._packed, f"({at})")
+                        reads.append(f"let w_{u}_{kx}_{i}_{v} = {weight};")
+                    for p, names in enumerate(self._sums):
+                        lane = f"x_{u}_{taps[p, kx]}" + (f".{LANES[i]}" if width > 1 else "")
+                        products += [
+                            f"{name} = fma(vec4<f32>({lane}), w_{u}_{kx}_{i}_{v}, {name});"
+                            for v, name in enumerate(names)
+                        ]
         return ["{", *reads, *products, "}"] if steps else []
 
 

@@ -32,10 +32,8 @@ class Window:
         return self.kernel == self.strides == ones and self.begins == nothing
 
 
-def position(
-    window: Window, dim: int, out: str, tap: str, size: int, name: str, skips: bool = True
-) -> list[str]:
-    """Lines that say where in the image a tap reads; skips: what lies outside is passed over."""
+def position(window: Window, dim: int, out: str, tap: str, size: int, name: str) -> list[str]:
+    """Lines of a loop that say where in the image a tap reads, and pass over what is outside."""
     stride, dilation, begin = window.strides[dim], window.dilations[dim], window.begins[dim]
     if window.transposed:
         return [
@@ -44,10 +42,10 @@ def position(
             f"let {name} = {name}_whole / {stride};",
             f"if ({name} >= {size}) {{ continue; }}",
         ]
-    lines = [f"let {name} = {out} * {stride} + {tap} * {dilation} - {begin};"]
-    if skips:
-        lines.append(f"if ({name} < 0 || {name} >= {size}) {{ continue; }}")
-    return lines
+    return [
+        f"let {name} = {out} * {stride} + {tap} * {dilation} - {begin};",
+        f"if ({name} < 0 || {name} >= {size}) {{ continue; }}",
+    ]
 
 
 class Epilogue:

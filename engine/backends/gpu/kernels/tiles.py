@@ -17,15 +17,17 @@ class Product:
     """A convolution as a product of matrices.
 
     pixels: of the output; row: how many of them lie side by side. vectors: of output channels, of a
-    group if there are several. depth: the steps along the input channels, taps: of the window.
-    wide: whether a step reads a vector of the image, else a single number.
+    group if there are several. depth: the steps along the input channels. window: its rows, and its
+    columns that a step goes through. stride: from a pixel to the next. wide: whether a step reads
+    vectors of the image, else single numbers.
     """
 
     pixels: int
     row: int
     vectors: int
     depth: int
-    taps: int
+    window: tuple[int, int]
+    stride: int
     wide: bool
 
 
@@ -85,9 +87,11 @@ def _threads(product: Product, tiles: Tiles) -> int:
 def _expected(target: Target, product: Product, tiles: Tiles) -> float:
     """What it takes, in reads of a thread: they and the products, as often as all begin anew."""
     sums = tiles.pixels * tiles.vectors
-    reads = tiles.pixels + (VECTOR if product.wide else 1) * tiles.vectors
-    each = reads + (2 if product.wide else 0.5) * sums
-    steps = product.taps * -(-product.depth // tiles.splits) * each + 8 * sums
+    rows, columns = product.window
+    reads = min(tiles.pixels * columns, (tiles.pixels - 1) * product.stride + columns)
+    reads += (VECTOR if product.wide else 1) * tiles.vectors * columns
+    each = reads + (2 if product.wide else 0.5) * sums * columns
+    steps = rows * -(-product.depth // tiles.splits) * each + 8 * sums
     if tiles.splits > 1:
         steps += 8 + 4 * tiles.splits
     return steps * max(1.0, _threads(product, tiles) * tiles.splits / target.invocations)
