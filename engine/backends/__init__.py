@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
+from palmkit.engine.backends.auto import Auto
 from palmkit.engine.backends.cpu import Cpu
 from palmkit.engine.backends.gpu import Gpu
 from palmkit.engine.backends.options import DEFAULTS, Options
@@ -143,18 +144,21 @@ BACKENDS: dict[str, Backend] = {"reference": Reference(), "cpu": Cpu()}
 VENDORS: dict[str, DeviceBackend] = {"onnxruntime": OnnxRuntime(), "openvino": OpenVino()}
 # All that have devices to choose from; none is taken without being asked for.
 DEVICES: dict[str, DeviceBackend] = {"gpu": Gpu(), **VENDORS}
+# What chooses among others.
+CHOICES: dict[str, Backend] = {"auto": Auto()}
+_NAMES = (*BACKENDS, *DEVICES, *CHOICES)
 
 
 def chain(names: str | Sequence[str]) -> tuple[Backend, ...]:
     """The backends of these names, of which each takes what those before it have no kernel for.
 
-    names: of BACKENDS or DEVICES; of these, "backend:device" as well.
+    names: of BACKENDS, DEVICES or CHOICES; "backend:device" as well, if it has devices.
     Raises BackendError for a name that is unknown or named twice, and with the reason for what is
     not available on this machine.
     """
     each = (names,) if isinstance(names, str) else tuple(names)
     if not each:
-        raise BackendError(f"expected a backend; known: {', '.join((*BACKENDS, *DEVICES))}")
+        raise BackendError(f"expected a backend; known: {', '.join(_NAMES)}")
     found: list[Backend] = []
     for place, name in enumerate(each):
         if name in each[:place]:
@@ -169,10 +173,9 @@ def chain(names: str | Sequence[str]) -> tuple[Backend, ...]:
 
 def _named(name: str) -> Backend:
     kind, colon, device = name.partition(":")
-    backend = BACKENDS.get(kind) or DEVICES.get(kind)
+    backend = BACKENDS.get(kind) or DEVICES.get(kind) or CHOICES.get(kind)
     if backend is None:
-        known = ", ".join((*BACKENDS, *DEVICES))
-        raise BackendError(f"no backend {name!r}; known: {known}")
+        raise BackendError(f"no backend {name!r}; known: {', '.join(_NAMES)}")
     if not colon:
         return backend
     if not isinstance(backend, DeviceBackend):

@@ -17,19 +17,19 @@ Timings = Mapping[str, Mapping[str, float]]
 
 
 class TimingsFile:
-    """Seconds by step and algorithm, in one JSON file for each CPU model and native library.
+    """Seconds by what is done and how, in one JSON file for each CPU model and native library.
 
     Whatever is wrong with the file or its folder, what is read is what can be trusted, and what
     cannot be written is timed again another day. Of processes that write at the same time, the
     last one's file is kept, whole.
     """
 
-    def __init__(self) -> None:
-        """The file of this machine in the user's cache folder."""
-        folder = cache_folder("tune")
+    def __init__(self, name: str = "tune") -> None:
+        """The file of this machine in the folder of this name, within the user's cache."""
+        folder = cache_folder(name)
         self.machine = f"{cpu_name()}; {_native.isas()[0]}; library {_library_digest()}"
-        name = hashlib.blake2b(self.machine.encode(), digest_size=8).hexdigest()
-        self.path: Path | None = folder / f"{name}.json" if folder else None
+        digest = hashlib.blake2b(self.machine.encode(), digest_size=8).hexdigest()
+        self.path: Path | None = folder / f"{digest}.json" if folder else None
 
     def read(self) -> dict[str, dict[str, float]]:
         """All that is known."""
