@@ -48,8 +48,9 @@ def load(
     path: a .palm file, or a model of another kind as for `convert`.
     backend: a name in palmkit.engine.backends.BACKENDS, such as "cpu" (native code) or "reference"
     (numpy, slow, the definition), "gpu", "auto" for what was timed to be the faster of CPU and GPU,
-    or another engine with its device, "onnxruntime:cuda" or "openvino:GPU". Several make a chain, ("onnxruntime:cuda", "cpu"): what one has no kernel for
-    runs on the next, and what none has one for in numpy.
+    or another engine with its device, "onnxruntime:cuda" or "openvino:GPU". Several make a
+    chain, ("onnxruntime:cuda", "cpu"): what one has no kernel for runs on the next, and what none
+    has one for in numpy.
     threads: how many threads one run uses; 1 starts none.
     precision: "high" computes in float32; so does "normal", with convolutions to 1e-5 of their
     output's range instead of 2e-6, seldom faster. "low" multiplies in bfloat16 (8 bits of each

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import time
 from collections.abc import Mapping, Sequence
@@ -148,5 +147,7 @@ def _key(graph: Graph, options: Options) -> str:
     nodes = [
         (node.op, node.inputs, node.outputs, sorted(node.attrs.items())) for node in graph.nodes
     ]
+    import hashlib
+
     told = repr((list(graph.inputs.items()), nodes, sizes, options))
     return hashlib.blake2b(told.encode(), digest_size=16).hexdigest()
