@@ -11,7 +11,8 @@ namespace palm_kits {
 namespace {
 
 // These are the numbers of palmkit.kits.portrait.refine, which says what each means.
-constexpr int kAlphaSide = 256, kEdge = 5, kMostParts = 256;
+constexpr int kEdge = 5, kMostParts = 256;
+constexpr double kAlphaLeast = 256, kAlphaMost = 1024;
 constexpr float kSpeck = 0.05f, kInside = 0.5f, kFirmness = 4.f;
 constexpr float kAlphaLow = 0.04f, kAlphaHigh = 0.96f;
 struct Trust {
@@ -80,8 +81,8 @@ void opacity(View image, MaskView mask, Rows<float, 1> to) {
   const int bottom = std::min(found.bottom + margin, mask.height);
   image = image.part(left, top, right, bottom), mask = mask.part(left, top, right, bottom);
   to = to.part(left, top, right, bottom);
-  const double scale =
-      std::min(static_cast<double>(kAlphaSide) / std::max(mask.width, mask.height), 1.0);
+  const double side = std::max(mask.width, mask.height);
+  const double scale = std::min({std::max(0.5, kAlphaLeast / side), kAlphaMost / side, 1.0});
   Mask coarse(std::max(rounded(mask.width * scale), 1), std::max(rounded(mask.height * scale), 1));
   resize_area<float, 1>(mask, coarse.rows());
   settle(coarse);

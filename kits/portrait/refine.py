@@ -23,8 +23,9 @@ Plane: TypeAlias = NDArray[np.uint8]
 Planes: TypeAlias = Callable[[Image], list[Plane]]
 AnyPlane = TypeVar("AnyPlane", Mask, Plane)
 
-# The longest side of the small mask that opacity is worked out from.
-ALPHA_SIDE = 256
+# The longest side of the small mask that opacity is worked out from: half the person's, but at
+# least and at most so many pixels. In large pictures places of a smaller one are seen as steps.
+ALPHA_SIDES = (256, 1024)
 # What is apart and smaller than this part of all that is person is none.
 SPECK = 0.05
 # The number of values of a byte.
@@ -84,7 +85,8 @@ def opacity(image: Image, mask: Mask) -> Mask:
     rows = slice(max(top - margin, 0), top + height + margin)
     columns = slice(max(left - margin, 0), left + width + margin)
     image, mask = image[rows, columns], mask[rows, columns]
-    scale = min(ALPHA_SIDE / max(mask.shape), 1)
+    least, most = (side / max(mask.shape) for side in ALPHA_SIDES)
+    scale = min(max(0.5, least), most, 1)
     size = (max(round(mask.shape[1] * scale), 1), max(round(mask.shape[0] * scale), 1))
     coarse = cast(Mask, cv2.resize(mask, size, interpolation=cv2.INTER_AREA))
     coarse = _settled(coarse)

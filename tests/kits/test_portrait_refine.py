@@ -115,3 +115,31 @@ def test_opacity_of_fine_hair() -> None:
     alpha = opacity(image, haze)
     band = slice(182, 215)
     assert np.abs(alpha - truth)[:, band].mean() < 0.5 * np.abs(haze - truth)[:, band].mean()
+
+
+def test_opacity_of_large_pictures_follows_what_the_small_mask_cannot_show() -> None:
+    """A wavy outline between patches of different colours, in a mask that is five times smaller."""
+    import cv2
+
+    side, patch = 1400, 80
+    random = np.random.default_rng(4)
+    rows, columns = np.mgrid[:side, :side] - side / 2
+    radius = np.hypot(rows, columns)
+    waves = 500 + 8 * np.sin(40 * np.arctan2(rows, columns))
+    truth = np.asarray(np.clip(waves - radius + 0.5, 0, 1), np.float32)
+
+    def patches(dark: tuple[int, ...], light: tuple[int, ...]) -> NDArray[np.float64]:
+        count = side // patch + 1
+        which = random.integers(0, 2, (count, count)).repeat(patch, 0).repeat(patch, 1)
+        return np.array([dark, light], np.float64)[which[:side, :side]]
+
+    share = truth[..., None]
+    ours, theirs = patches((30, 40, 60), (70, 80, 90)), patches((150, 160, 180), (240, 220, 210))
+    colours = share * ours + (1 - share) * theirs
+    image = (colours + random.normal(0, 3, colours.shape)).clip(0, 255).astype(np.uint8)
+    small = np.asarray(cv2.resize(truth, (256, 256), interpolation=cv2.INTER_AREA), np.float32)
+    mask = np.asarray(cv2.resize(small, (side, side)), np.float32)
+    band = np.abs(radius - 500) < 24
+    wrong = [np.abs(each - truth)[band].mean() for each in (mask, opacity(image, mask))]
+    # A mask of 256 pixels would leave .2 of what is wrong.
+    assert wrong[1] < 0.16 * wrong[0]

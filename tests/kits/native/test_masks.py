@@ -56,7 +56,7 @@ def test_enlarging(
     assert (wide[:, shape[1] :] == -1).all() and kept.size
 
 
-@pytest.mark.parametrize("shape", [(512, 512), (700, 431), (200, 120)])
+@pytest.mark.parametrize("shape", [(512, 512), (700, 431), (200, 120), (2300, 1200)])
 def test_opacity(c: Library, astronaut: Image, shape: tuple[int, int]) -> None:
     image = resize(astronaut, *shape)
     mask = refine.refine(image, coarse_of(image, 256, 256))
