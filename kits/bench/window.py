@@ -2,8 +2,8 @@
 
     python -m palmkit.kits.bench.window PICTURE [--kit mesh] [--threads 2] [--seconds 10]
 
-The window's thread draws 60 times a second, which takes it some milliseconds, and hands each second
-frame to the kit, in mode "stream" in the same process. A frame is dropped if it is not drawn before
+The window's thread draws 60 times a second, which takes it some milliseconds, and hands each frame
+to the kit, in mode "stream" in the same process. A frame is dropped if it is not drawn before
 the next one is due. Each line is a way of running the kit, in turns, three of each; frames a second
 are those with a result, and those that were looked at for it.
 """
@@ -36,6 +36,7 @@ KITS: dict[str, Callable[..., Kit[Any]]] = {
     "face": FaceDetector,
     "mesh": FaceMesh,
     "portrait": PortraitSegmenter,
+    "portrait best": partial(PortraitSegmenter, quality="best"),
     "hands": GestureRecognizer,
     "try-on": partial(TryOn, look=Look.load("evening")),
 }
@@ -109,7 +110,7 @@ def watched(clip: list[Image], make: Callable[..., Kit[Any]] | None, seconds: fl
         time.sleep(max(due_s - time.perf_counter(), 0))
         frame = clip[n % len(clip)]
         draw(frame)
-        if kit is not None and n % 2 == 0:
+        if kit is not None:
             kit.submit(frame)
         late_s = time.perf_counter() - (start_s + (n + 1) / HERTZ)
         if late_s > 0:
