@@ -19,11 +19,18 @@ INSTALLED := $(if $(wildcard .venv/.dev),.venv/.dev,.venv/.user)
 
 CONFIGURE := .venv/bin/cmake -S engine/native -G Ninja -DCMAKE_MAKE_PROGRAM="$(CURDIR)/.venv/bin/ninja" \
 	-DPython_EXECUTABLE="$(CURDIR)/$(VENV)"
+# What is built by zig: CMake's first call takes its folders and what it is for.
+ZIG_CACHE := ZIG_GLOBAL_CACHE_DIR="$(CURDIR)/build/wheels/zig"
+ZIG_CONFIGURE = $(ZIG_CACHE) .venv/bin/cmake -G Ninja \
+	-DCMAKE_MAKE_PROGRAM="$(CURDIR)/.venv/bin/ninja" \
+	-DCMAKE_TOOLCHAIN_FILE="$(CURDIR)/engine/native/zig.cmake" -DPALM_ZIG="$$(\
+	build/wheels/venv/bin/python -c 'import ziglang; print(ziglang.__path__[0])')/zig"
+FOR_WASM := -DCMAKE_SYSTEM_NAME=WASI -DCMAKE_SYSTEM_PROCESSOR=wasm32 -DPALM_TARGET=wasm32-wasi
 SANITIZED := build/sanitize$(if $(filter thread,$(SANITIZER)),-thread)
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo demo-app screenshots soak-app test test-app lint docs bench fuzz fuzz-converters fuzz-plans soak crash-sweep fleet load sanitize fuzz-c gpu c-library c-kits arm64 windows wheel wheels check-wheel clean
+.PHONY: help demo demo-app screenshots soak-app test test-app lint docs bench fuzz fuzz-converters fuzz-plans soak crash-sweep fleet load sanitize fuzz-c gpu c-library c-kits arm64 windows web web-kernels wheel wheels check-wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -128,16 +135,37 @@ arm64: .venv/.dev ## the kernels' tests on arm64: Debian's g++-aarch64-linux-gnu
 		echo "$$test" && qemu-aarch64-static "$$test" || exit 1; done
 
 windows: .venv/.dev build/wheels/.made ## the kernels' tests on Windows: zig and Debian's wine64
-	ZIG_GLOBAL_CACHE_DIR="$(CURDIR)/build/wheels/zig" .venv/bin/cmake -S engine/native \
-		-B build/windows -G Ninja -DPALM_DEV=ON -DCMAKE_BUILD_TYPE=Release \
-		-DCMAKE_MAKE_PROGRAM="$(CURDIR)/.venv/bin/ninja" \
-		-DCMAKE_TOOLCHAIN_FILE="$(CURDIR)/engine/native/zig.cmake" \
+	$(ZIG_CONFIGURE) -S engine/native -B build/windows -DPALM_DEV=ON -DCMAKE_BUILD_TYPE=Release \
 		-DCMAKE_SYSTEM_NAME=Windows -DCMAKE_SYSTEM_PROCESSOR=AMD64 \
-		-DPALM_TARGET=x86_64-windows-gnu -DPALM_ZIG="$$(build/wheels/venv/bin/python -c \
-		'import ziglang; print(ziglang.__path__[0])')/zig"
-	ZIG_GLOBAL_CACHE_DIR="$(CURDIR)/build/wheels/zig" .venv/bin/cmake --build build/windows
+		-DPALM_TARGET=x86_64-windows-gnu
+	$(ZIG_CACHE) .venv/bin/cmake --build build/windows
 	@for test in build/windows/test/*.exe; do \
 		echo "$$test" && WINEDEBUG=-all $(WINE) "$$test" || exit 1; done
+
+web-kernels: .venv/.dev build/wheels/.made ## the kernels' tests as WebAssembly: zig and Node
+	$(ZIG_CONFIGURE) -S engine/native -B build/web/kernels -DPALM_DEV=ON \
+		-DCMAKE_BUILD_TYPE=Release $(FOR_WASM)
+	$(ZIG_CACHE) .venv/bin/cmake --build build/web/kernels
+	@for test in build/web/kernels/test/*_test; do \
+		echo "$$test" && node tests/engine/web/run_kernel.mjs "$$test" || exit 1; done
+
+web: .venv/.dev build/wheels/.made build/web/npm/.made ## PalmKit for browsers, the npm package, into build/web/palmkit: zig, Node and npm
+	rm -rf build/web/new
+	.venv/bin/palmkit build-runtime -q --models $(sort $(wildcard models/*/*.palm)) \
+		--isa wasm,wasm_relaxed -o build/web/new
+	.venv/bin/cmake -E copy_directory_if_different build/web/new build/web/sources
+	$(ZIG_CONFIGURE) -S build/web/sources -B build/web/build $(FOR_WASM)
+	$(ZIG_CACHE) .venv/bin/cmake --build build/web/build
+	$(ZIG_CONFIGURE) -S kits/native -B build/web/kits $(FOR_WASM)
+	$(ZIG_CACHE) .venv/bin/cmake --build build/web/kits
+	build/web/npm/node_modules/.bin/tsc -p kits/web
+	mkdir -p build/web/palmkit/models
+	cp build/web/build/*.wasm build/web/palmkit/engine/web
+	cp build/web/kits/palm_kits.wasm build/web/palmkit/kits/web
+	cp $(filter-out %/reranker.palm,$(wildcard models/*/*.palm)) build/web/palmkit/models
+	cp kits/web/package.json LICENSE build/web/palmkit
+	@for module in $$(find build/web/palmkit -name '*.wasm'); do \
+		echo "$$module: $$(wc -c < $$module) bytes, $$(gzip -9 -c $$module | wc -c) by gzip"; done
 
 wheel: build/release/.made ## build the wheel into dist, with the tools of .ci/release-lock.txt
 	rm -rf dist
@@ -182,6 +210,12 @@ build/wheels/.made: Makefile | .venv/bin/python
 	build/wheels/venv/bin/python -m pip --disable-pip-version-check install -q cmake ninja \
 		"ziglang==0.17.1" "pyelftools>=0.31" "pefile>=2024.8" "macholib>=1.16" "twine>=6" \
 		"auditwheel>=6.4" "delvewheel>=1.10"
+	@touch $@
+
+build/web/npm/.made: kits/web/package.json kits/web/package-lock.json
+	mkdir -p build/web/npm
+	cp kits/web/package.json kits/web/package-lock.json kits/web/.npmrc build/web/npm
+	npm ci --prefix build/web/npm
 	@touch $@
 
 build/release/.made: .ci/release-lock.txt | .venv/bin/python

@@ -47,16 +47,6 @@ void bad(palm_status status, const char* format, ...) {
   throw Bad(status, text);
 }
 
-palm_status status_of(Fault fault) {
-  switch (fault) {
-    case Fault::kModel: return PALM_ERROR_MODEL;
-    case Fault::kShape: return PALM_ERROR_SHAPE;
-    case Fault::kUnsupported: return PALM_ERROR_UNSUPPORTED;
-    case Fault::kBackend: break;
-  }
-  return PALM_ERROR_BACKEND;
-}
-
 }  // namespace palm
 
 namespace {

@@ -33,7 +33,15 @@ class Bad : public std::exception {
 [[noreturn]] void bad(palm_status status, const char* format, ...)
     __attribute__((format(printf, 2, 3)));
 
-palm_status status_of(Fault fault);
+inline palm_status status_of(Fault fault) {
+  switch (fault) {
+    case Fault::kModel: return PALM_ERROR_MODEL;
+    case Fault::kShape: return PALM_ERROR_SHAPE;
+    case Fault::kUnsupported: return PALM_ERROR_UNSUPPORTED;
+    case Fault::kBackend: break;
+  }
+  return PALM_ERROR_BACKEND;
+}
 
 // What `body` throws, as a status and a text.
 template <class Body>

@@ -22,6 +22,12 @@ class Reader {
     return value;
   }
 
+  size_t size() {
+    const auto value = number<uint64_t>();
+    if (value > SIZE_MAX) fail(Fault::kModel, "damaged: a plan has a size beyond this machine's");
+    return static_cast<size_t>(value);
+  }
+
   // How many of something follow that takes `bytes` or more each.
   size_t count(size_t bytes) {
     const size_t n = number<uint32_t>();
@@ -103,7 +109,7 @@ enum : uint8_t { kRaw, kHalf, kCoded };
 // `left`: how many bytes may still be decoded.
 void add_constant(Reader& r, Bytes data, size_t& left, Plan& plan) {
   const DType dtype = dtype_by_name(r.text());
-  const auto elements = r.number<uint64_t>(), offset = r.number<uint64_t>();
+  const size_t elements = r.size(), offset = r.size();
   const auto storage = r.number<uint8_t>();
   if (storage > kCoded) fail(Fault::kModel, "damaged: a plan's constant is stored as %d", storage);
   if (storage == kCoded) {
@@ -131,10 +137,10 @@ void add_constant(Reader& r, Bytes data, size_t& left, Plan& plan) {
 TensorSpec tensor_spec(Reader& r) {
   const auto place = r.number<uint8_t>();
   if (place > static_cast<uint8_t>(Place::kOutput)) fail(Fault::kModel, "damaged: no place");
-  const auto slot = r.number<uint64_t>();
+  const size_t slot = r.size();
   const DType dtype = dtype_by_name(r.text());
   std::vector<size_t> dims = r.dims<size_t>();
-  const auto offset = r.number<uint64_t>();
+  const size_t offset = r.size();
   return {static_cast<Place>(place), slot,
           Tensor(dtype, std::move(dims), r.list<int64_t, int64_t>()), offset};
 }
@@ -222,7 +228,7 @@ Plans::Plans(Bytes section, Bytes data) : data_(data) {
     metadata_.emplace_back(key, r.text());
   }
   for (size_t n = r.count(sizeof(uint64_t) + sizeof(uint32_t)); n; --n) {
-    const auto size = r.number<uint64_t>();
+    const size_t size = r.size();
     const std::string& backend = r.text();
     Reader plan({r.take(size), size}, texts_);
     std::vector<Ints> shapes;
@@ -254,8 +260,8 @@ Plan Plans::read(size_t i) const {
     if (t.bytes() > kMostBytes || dtype != output.dtype)
       fail(Fault::kShape, "damaged: output %.80s: %s", output.name.c_str(), t.text().c_str());
   }
-  plan.arena_bytes = r.number<uint64_t>();
-  plan.lower_bound_bytes = r.number<uint64_t>();
+  plan.arena_bytes = r.size();
+  plan.lower_bound_bytes = r.size();
   size_t left = most_decoded(data_.size);
   for (size_t n = r.count(21); n; --n) add_constant(r, data_, left, plan);
   for (size_t n = r.count(29); n; --n) plan.tensors.push_back(tensor_spec(r));

@@ -50,7 +50,7 @@ size_t bytes_of(const std::vector<Array>& constants) {
 
 // What weights and a session may take. Winograd's largest tiles have 7 times the weights.
 size_t most_bytes(size_t constant_bytes, size_t arena_bytes) {
-  constexpr size_t kMost = size_t{1} << 48;
+  constexpr size_t kMost = limit(48);
   return 8 * std::min(constant_bytes, kMost) + 2 * std::min(arena_bytes, kMost);
 }
 
@@ -152,7 +152,7 @@ bool Program::may_meet(const Placed& one, const Placed& other) const {
 }
 
 void Program::place(const std::vector<Array>& constants, size_t arena_bytes) {
-  constexpr size_t kMostBytes = size_t{1} << 48;
+  constexpr size_t kMostBytes = limit(48);
   if (arena_bytes > kMostBytes) fail(Fault::kModel, "an arena of %zu bytes", arena_bytes);
   for (size_t i = 0; i < tensors_.size(); ++i) {
     TensorSpec& spec = tensors_[i];

@@ -26,7 +26,7 @@ bool TensorSpec::find_ends() {
   }
   for (size_t i = 0; i < t.strides.size(); ++i) {
     const int64_t stride = t.strides[i];
-    const size_t step = stride < 0 ? -static_cast<size_t>(stride) : static_cast<size_t>(stride);
+    const auto length = static_cast<uint64_t>(stride), step = stride < 0 ? -length : length;
     size_t reach;
     if (__builtin_mul_overflow(t.shape[i] - 1, step, &reach) ||
         (stride < 0 ? __builtin_sub_overflow(first, reach, &first)

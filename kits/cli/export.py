@@ -62,7 +62,8 @@ def add_isas(parser: argparse.ArgumentParser) -> None:
         "--isa",
         required=True,
         metavar="SET[,SET]",
-        help="instruction sets of one processor: neon, neon_dotprod; avx2, avx512; scalar",
+        help="instruction sets of one processor: neon, neon_dotprod; avx2, avx512; wasm,"
+        " wasm_relaxed; scalar",
     )
 
 

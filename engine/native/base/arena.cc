@@ -82,7 +82,7 @@ Region::Use::Use(Region& region) : before_(current) { current = &region; }
 Region::Use::~Use() { current = before_; }
 
 Region::Region(size_t least_bytes, size_t most_bytes) {
-  constexpr size_t kMost = size_t{1} << 40;
+  constexpr size_t kMost = limit(40);
   if (least_bytes < kLarge || most_bytes > kMost) return;
   bytes_ = (most_bytes + kHugePage - 1) / kHugePage * kHugePage;
   memory_ = reserve(bytes_);

@@ -10,6 +10,10 @@
 
 #include "base/arena.h"
 #include "base/cpu.h"
+#include "base/error.h"
+#if defined(__wasm__)
+#include "wasm/platform.h"
+#endif
 
 #define PALM_CHECK(ok, ...)                                \
   do {                                                     \
@@ -28,6 +32,19 @@ inline bool is_close(float got, double expected, double tolerance) {
   if (std::isnan(expected)) return std::isnan(got);
   if (std::isinf(expected)) return static_cast<double>(got) == expected;
   return std::fabs(got - expected) <= tolerance * std::fmax(1.0, std::fabs(expected));
+}
+
+// Whether body() throws Error.
+template <class Body>
+bool refuses(Body body) {
+#if defined(__wasm__)
+  return wasm::refuses([](void* data) { (*static_cast<Body*>(data))(); }, &body);
+#else
+  try {
+    body();
+  } catch (const Error&) { return true; }
+  return false;
+#endif
 }
 
 inline bool runs_here(uint32_t need) { return (host_isa() & need) == need; }

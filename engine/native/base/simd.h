@@ -41,7 +41,11 @@ inline void store(F32 x, float* p, size_t n) { x.store(p, n); }
 #define PALM_UNROLL _Pragma("GCC unroll 32")
 #define PALM_INLINE inline __attribute__((always_inline))
 // Keeps a pointer in a register: GCC else spills tables of addresses.
+#if defined(__wasm__)
+#define PALM_PIN(pointer) static_cast<void>(pointer)
+#else
 #define PALM_PIN(pointer) asm("" : "+r"(pointer))
+#endif
 // Asks for the line at `base` + 8 * `moving` to be brought into the second cache.
 #if defined(__x86_64__)
 #define PALM_PREFETCH_BY_8(base, moving) \
@@ -54,6 +58,8 @@ inline void store(F32 x, float* p, size_t n) { x.store(p, n); }
 // Keeps a loaded vector in a register: GCC else loads it again for each use.
 #if defined(__x86_64__)
 #define PALM_PIN_VECTOR(vector) asm("" : "+v"(vector))
+#elif defined(__wasm__)
+#define PALM_PIN_VECTOR(vector) static_cast<void>(vector)
 #else
 #define PALM_PIN_VECTOR(vector) asm("" : "+w"(vector))
 #endif

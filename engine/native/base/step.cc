@@ -9,7 +9,7 @@
 namespace palm {
 namespace {
 
-constexpr size_t kMaxCount = size_t{1} << 40;
+constexpr size_t kMaxCount = limit(40);
 
 struct DTypeRow {
   const char* name;

@@ -20,14 +20,6 @@ namespace {
 
 using namespace palm;
 
-template <class Function>
-bool refuses(Function f) {
-  try {
-    f();
-  } catch (const Error&) { return true; }
-  return false;
-}
-
 // One loop: every index once, in parts that begin at multiples of the unit, no two at a time by
 // the same thread. Now and then a part takes long.
 void check_loop(Pool& pool, size_t count, Grain grain, Random& random) {

@@ -9,7 +9,7 @@ from string import Template
 from tempfile import TemporaryDirectory
 
 from palmkit.engine.backends.cpu.c_library.targets import Target
-from palmkit.engine.backends.cpu.c_library.texts import THREADS
+from palmkit.engine.backends.cpu.c_library.texts import MODULES, THREADS
 from palmkit.engine.replacing import move
 
 
@@ -53,6 +53,15 @@ def build_of(
     )
     linked = THREADS.substitute(name=name) if threads else ""
     return text.substitute(name=name, sources=_listed(plain), sets=sets, threads=linked)
+
+
+def modules_of(files: Mapping[str, str], targets: Sequence[Target]) -> str:
+    """Return the CMakeLists.txt of WebAssembly: a module for each set, alone and with threads."""
+    modules = "".join(
+        f'palm_module({target.simd} "{target.flags[target.simd]}")\n' for target in targets
+    )
+    sources = [path for path in files if path.endswith(".cc")]
+    return MODULES.substitute(sources=_listed(sources), modules=modules)
 
 
 def _listed(paths: Sequence[str]) -> str:

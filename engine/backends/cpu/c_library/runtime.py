@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from palmkit.engine.backends.cpu.c_library.choosing import chosen
-from palmkit.engine.backends.cpu.c_library.folders import build_of, write_folder
+from palmkit.engine.backends.cpu.c_library.folders import build_of, modules_of, write_folder
 from palmkit.engine.backends.cpu.c_library.sources import Needs, folder, of_runtime
-from palmkit.engine.backends.cpu.c_library.targets import Target, targets_of
+from palmkit.engine.backends.cpu.c_library.targets import WASM, Target, targets_of
 from palmkit.engine.backends.cpu.c_library.texts import RUNTIME
 from palmkit.engine.errors import ModelError, UnsupportedError
 from palmkit.engine.steps.plan import Plan
@@ -40,7 +40,10 @@ def export_runtime(
             needs.add(plan)
     files = of_runtime(folder(), needs, targets)
     files["palm.h"] = files.pop("palm/palm.h")
-    files["CMakeLists.txt"] = build_of(RUNTIME, NAME, files, targets, threads=True)
+    if targets[0].processor == WASM:
+        files["CMakeLists.txt"] = modules_of(files, targets)
+    else:
+        files["CMakeLists.txt"] = build_of(RUNTIME, NAME, files, targets, threads=True)
     return write_folder(path, files)
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
-from palmkit.engine.backends.cpu.c_library.targets import Target
+from palmkit.engine.backends.cpu.c_library.targets import WASM, Target
 from palmkit.engine.backends.cpu.c_library.texts import NEEDS, WAYS
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.steps.plan import Plan, PlannedStep
@@ -34,6 +34,12 @@ _RUNTIME = (
     *("model_file.cc", "plans.cc", "program.cc", "session.cc", "tensor_spec.cc"),
     *("palm.cc", "palm_queries.cc", "palm.h", "palm.map"),
 )
+# What completes zig's C++ library for WebAssembly, and how CMake is told of zig.
+_OF_WASM = (
+    *("wasm/platform.cc", "wasm/errors.cc"),
+    *(f"wasm/std/{each}" for each in ("condition_variable", "mutex", "thread")),
+)
+_OF_ZIG = ("zig.cmake", "zig_archives.cmake")
 # What only the planning of steps asks.
 _OF_PLANNING = "kernels/separable_conv/cost.cc"
 _INCLUDED = re.compile(r'#include "(?P<path>[\w/]+\.(?:h|inc))"')
@@ -118,8 +124,11 @@ def of_models(
 
 def of_runtime(native: Path, needs: Needs, targets: Sequence[Target]) -> dict[str, str]:
     """Return the sources of a runtime with the kernels of some plans, by their paths in it."""
-    wanted = [*_RUNTIME, *_folders(needs)]
+    is_wasm = targets[0].processor == WASM
+    wanted = [*_RUNTIME, *_folders(needs), *(_OF_WASM if is_wasm else ())]
     files = _copied(native, wanted, targets, left_out=[_OF_PLANNING])
+    if is_wasm:
+        files |= {each: (native / each).read_text("utf-8") for each in _OF_ZIG}
     files["palm/base/needs.h"] = needs.text(any_model=True)
     steps = "".join(f"PALM_STEP({kernel})\n" for kernel in sorted(needs.kernels))
     files["palm/steps.inc"] = steps

@@ -53,7 +53,9 @@ _AVX512 = (
     "-mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c -Wno-uninitialized "
     "-Wno-maybe-uninitialized"
 )
-_ARM, _X86 = "arm64", "x86-64"
+# What every engine with SIMD128 has, and each its libraries are then compiled for as well.
+_WASM_CPU = "-mcpu=generic+simd128+bulk_memory+mutable_globals+nontrapping_fptoint+sign_ext"
+_ARM, _X86, WASM = "arm64", "x86-64", "WebAssembly"
 # Of each processor the best first.
 TARGETS: Mapping[str, Target] = {
     "neon_dotprod": Target(
@@ -66,6 +68,11 @@ TARGETS: Mapping[str, Target] = {
         {"avx512": _AVX512, "avx2": _AVX2},
     ),
     "avx2": Target(_X86, "avx2", "avx2", ("avx2",), "kAvx2", "avx2", {"avx2": _AVX2}),
+    "wasm_relaxed": Target(
+        *(WASM, "wasm_relaxed", "wasm_relaxed", (), "kScalar", "scalar"),
+        {"wasm_relaxed": f"{_WASM_CPU}+relaxed_simd"},
+    ),
+    "wasm": Target(WASM, "wasm", "wasm", (), "kScalar", "scalar", {"wasm": _WASM_CPU}),
     "scalar": Target("any", "scalar", "scalar", (), "kScalar", "scalar", {"scalar": ""}),
 }
 

@@ -203,6 +203,57 @@ THREADS = Template("""\
 find_package(Threads REQUIRED)
 target_link_libraries($name PUBLIC Threads::Threads)
 """)
+# What palm.h has, but palm_open: there are no files. A session's threads are the host's.
+_CALLS = " ".join(
+    f"palm_{each}"
+    for each in (
+        *("version", "error", "isa_count", "isa_name", "dtype_name", "dtype_size", "open_bytes"),
+        *("model_free", "model_input_count", "model_output_count", "model_input", "model_output"),
+        *("model_metadata_count", "model_metadata_key", "model_metadata_value"),
+        *("model_plan_count", "model_plan_dims"),
+        *("value_name", "value_dtype", "value_rank", "value_dims", "value_dim_name", "value_size"),
+        *("program_create", "program_free", "program_input_count", "program_output_count"),
+        *("program_input", "program_output", "program_step_count", "program_step_node"),
+        *("program_step_kernel", "session_create", "session_free", "run", "profile"),
+    )
+)
+MODULES = Template(
+    _HEAD.replace("$name", "palm").replace(
+        "${without_all}", "-fno-rtti -Xclang -fignore-exceptions "
+    )
+    + """\
+# Configure it with -DCMAKE_TOOLCHAIN_FILE=zig.cmake -DCMAKE_SYSTEM_NAME=WASI
+# -DPALM_TARGET=wasm32-wasi -DPALM_ZIG=path/to/zig
+set(CMAKE_POSITION_INDEPENDENT_CODE OFF)
+include_directories(BEFORE palm/wasm/std)
+set(sources$sources)
+set(of_sets $${sources})
+list(FILTER of_sets INCLUDE REGEX "/(simd|int8)\\.cc$$")
+set_property(SOURCE $${of_sets} APPEND PROPERTY COMPILE_OPTIONS -O3)
+set_property(SOURCE palm/wasm/errors.cc APPEND PROPERTY COMPILE_OPTIONS -frtti)
+set(exports __stack_pointer $calls)
+list(TRANSFORM exports PREPEND -Wl,--export=)
+
+# palm_<isa>.wasm, which has a memory, and palm_<isa>_threads.wasm, which wants one that is shared.
+function(palm_module isa flags)
+  foreach(module palm_$${isa} palm_$${isa}_threads)
+    set(options $${flags})
+    set(linked)
+    if(module MATCHES "_threads$$")
+      string(APPEND options "+atomics")
+      set(linked -Wl,--import-memory,--shared-memory,--max-memory=1073741824
+          -Wl,--export=__wasm_init_tls,--export=__tls_size)
+    endif()
+    add_executable($${module} $${sources})
+    target_compile_definitions($${module} PRIVATE PALM_ISA_NAME=$${isa})
+    target_compile_options($${module} PRIVATE $${options})
+    target_link_options($${module} PRIVATE $${options} -mexec-model=reactor -s
+                        -Wl,--gc-sections,-z,stack-size=524288 $${exports} $${linked})
+    set_target_properties($${module} PROPERTIES SUFFIX .wasm)
+  endforeach()
+endfunction()
+$modules""".replace("$calls", _CALLS)
+)
 RUNTIME = Template(
     _HEAD.replace("${without_all}", "-fno-rtti ")
     + """\

@@ -158,8 +158,9 @@ class BinaryStep : public Step {
       c += static_cast<int64_t>(rest % size) * dims_.b[i];
       rest /= size;
     }
-    run_({op_, n, columns_, b.in(kA) + a, dims_.a[outer - 1], dims_.a[outer], b.in(kB) + c,
-          dims_.b[outer - 1], dims_.b[outer], b.out() + row * columns_, clip_.low, clip_.high,
+    const auto step = [](int64_t stride) { return static_cast<ptrdiff_t>(stride); };
+    run_({op_, n, columns_, b.in(kA) + a, step(dims_.a[outer - 1]), step(dims_.a[outer]),
+          b.in(kB) + c, step(dims_.b[outer - 1]), step(dims_.b[outer]), b.out() + row * columns_, clip_.low, clip_.high,
           op_ == BinaryOp::kMulAdd ? b.in(kAddend) + row * columns_ : nullptr});
   }
 

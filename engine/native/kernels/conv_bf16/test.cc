@@ -159,7 +159,7 @@ void check(const char* isa_name, uint32_t isa, const Case& c, Random& random, fl
   }
 }
 
-void check(const char* isa_name, uint32_t isa) {
+[[maybe_unused]] void check(const char* isa_name, uint32_t isa) {
   constexpr const char* kActivations[] = {"", "clip", "prelu", "hard_swish"};
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   Random random;

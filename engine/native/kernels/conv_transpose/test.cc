@@ -78,7 +78,7 @@ void check(const char* isa_name, uint32_t isa) {
 }
 
 // Of factors that bfloat16 holds, the result is that of float, and rounded if it is kept so.
-void check_narrow(const char* name, uint32_t isa) {
+[[maybe_unused]] void check_narrow(const char* name, uint32_t isa) {
   Random random;
   for (int i = 0; i < 200; ++i) {
     const size_t kernel = random.between(1, 3), height = random.between(1, 5);

@@ -32,10 +32,7 @@ int main() {
       PALM_CHECK(y[i] == x[expected[i / 5] * 5 + i % 5], "y[%zu] is %g", i, y[i]);
     PALM_CHECK(y.back() == 77.f, "wrote past the end");
     index[1] = 4;
-    bool refused = false;
-    try {
-      step.run(y.data(), batch * count * 5);
-    } catch (const Error&) { refused = true; }
+    const bool refused = refuses([&] { step.run(y.data(), batch * count * 5); });
     PALM_CHECK(refused, "an index outside was taken");
   }
 }

@@ -2,7 +2,7 @@
 // loads of tiles are not among those that sanitizers see.
 #if defined(_WIN32)
 #include <windows.h>
-#else
+#elif !defined(__wasm__)
 #include <sys/mman.h>
 #endif
 
@@ -23,6 +23,10 @@ char* map_pages(size_t size, size_t guarded) {
                                                                                        : nullptr;
 }
 void unmap_pages(char* start, size_t) { VirtualFree(start, 0, MEM_RELEASE); }
+#elif defined(__wasm__)
+// Memory has no pages that cannot be read.
+char* map_pages(size_t size, size_t) { return static_cast<char*>(std::calloc(size, 1)); }
+void unmap_pages(char* start, size_t) { std::free(start); }
 #else
 char* map_pages(size_t size, size_t guarded) {
   void* const at = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

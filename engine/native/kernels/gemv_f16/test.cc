@@ -55,7 +55,7 @@ void check(const char* name, GemvF16Fn kernel, uint32_t isa, size_t n, size_t k,
   }
 }
 
-void check(const char* name, GemvF16Fn kernel, uint32_t isa) {
+[[maybe_unused]] void check(const char* name, GemvF16Fn kernel, uint32_t isa) {
   Random random;
   for (size_t n = 1; n <= 140; ++n) {
     const size_t k = (64 << 10) / n + 1, width = (n + 63) / 64 * 64;

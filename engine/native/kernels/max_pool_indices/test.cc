@@ -64,7 +64,7 @@ void check(const char* isa_name, uint32_t isa) {
 }
 
 // Images of bfloat16 give what float gives, rounded.
-void check_narrow(const char* name, uint32_t isa) {
+[[maybe_unused]] void check_narrow(const char* name, uint32_t isa) {
   Random random;
   for (size_t channels = 1; channels <= 70; ++channels) {
     const size_t kernel = 1 + channels % 3, size = 4 + channels % 5, out = size - kernel + 1;

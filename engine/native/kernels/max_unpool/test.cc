@@ -51,7 +51,7 @@ void check(const char* isa_name, uint32_t isa) {
 }
 
 // Images of bfloat16 give what float gives, rounded.
-void check_narrow(const char* name, uint32_t isa) {
+[[maybe_unused]] void check_narrow(const char* name, uint32_t isa) {
   Random random;
   for (size_t channels = 1; channels <= 100; ++channels) {
     const size_t kernel = 1 + channels % 3, side = 4, out = side * kernel;

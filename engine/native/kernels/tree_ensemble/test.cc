@@ -149,10 +149,8 @@ void check_refused(const char* what, Damage damage) {
   Vector y(2 * 3);
   forest.step(x, {2, 5}, 3, 1).make(kScalar, 1).run(y.data(), y.size());
   damage(forest);
-  bool refused = false;
-  try {
-    forest.step(x, {2, 5}, 3, 1).make(kScalar, 1).run(y.data(), y.size());
-  } catch (const Error&) { refused = true; }
+  const bool refused =
+      refuses([&] { forest.step(x, {2, 5}, 3, 1).make(kScalar, 1).run(y.data(), y.size()); });
   PALM_CHECK(refused, "%s was taken", what);
 }
 

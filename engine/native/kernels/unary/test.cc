@@ -22,7 +22,7 @@ const std::vector<Case> kCases = {
     {UnaryOp::kCeil, 0, 0, 0, [](double v) { return std::ceil(v); }},
     {UnaryOp::kClip, -1, 2, 0, [](double v) { return clip(v, -1, 2); }},
     {UnaryOp::kAcos, 0, 0, 2, [](double v) { return std::acos(v); }},
-    {UnaryOp::kAcosh, 0, 0, 3, [](double v) { return std::acosh(v); }},
+    {UnaryOp::kAcosh, 0, 0, 3, [](double v) { return v < 1 ? NAN : std::acosh(v); }},
     {UnaryOp::kAsin, 0, 0, 2, [](double v) { return std::asin(v); }},
     {UnaryOp::kAsinh, 0, 0, 3, [](double v) { return std::asinh(v); }},
     {UnaryOp::kAtan, 0, 0, 2, [](double v) { return std::atan(v); }},

@@ -94,7 +94,8 @@ void unary_f32_library(UnaryOp op, float alpha, float beta, size_t rows, size_t 
   };
   switch (op) {
     case UnaryOp::kAcos: return each([](float v) { return std::acos(v); });
-    case UnaryOp::kAcosh: return each([](float v) { return std::acosh(v); });
+    // musl's is finite below -1.
+    case UnaryOp::kAcosh: return each([](float v) { return v < 1.f ? NAN : std::acosh(v); });
     case UnaryOp::kAsin: return each([](float v) { return std::asin(v); });
     case UnaryOp::kAsinh: return each([](float v) { return std::asinh(v); });
     case UnaryOp::kAtan: return each([](float v) { return std::atan(v); });

@@ -1,0 +1,2 @@
+#pragma once
+#include "base/simd/int8/wasm.h"
