@@ -1,0 +1,96 @@
+import { PalmError } from "../../engine/web/index.js";
+
+/** What a kit looks at. */
+export type ImageSource =
+  | ImageData
+  | ImageBitmap
+  | HTMLImageElement
+  | HTMLCanvasElement
+  | OffscreenCanvas
+  | HTMLVideoElement
+  | VideoFrame
+  | Pixels;
+
+/** Rows of red, green, blue and alpha, which is not looked at. */
+export interface Pixels {
+  readonly width: number;
+  readonly height: number;
+  readonly data: Uint8ClampedArray | Uint8Array;
+}
+
+const MOST_SIDE = 65536;
+const MOST_PIXELS = 2 ** 29;
+
+let drawing: OffscreenCanvasRenderingContext2D | CanvasRenderingContext2D | null = null;
+
+/**
+ * Returns the pixels of a picture, upright as browsers show it.
+ *
+ * Throws PalmError "image" for a picture that is empty, too large, not loaded yet, or of another
+ * origin that does not let pages read it.
+ */
+export function pixelsOf(source: ImageSource): Pixels {
+  if ("data" in source) return checked(source);
+  const { width, height } = sizeOf(source);
+  check(width, height);
+  const context = canvasOf(width, height);
+  try {
+    context.drawImage(source, 0, 0, width, height);
+    return context.getImageData(0, 0, width, height);
+  } catch (error) {
+    if (!(error instanceof DOMException) || error.name !== "SecurityError") throw error;
+    throw new PalmError(
+      "image",
+      "the picture is of another origin: load it with crossorigin='anonymous' from a server " +
+        "that allows it",
+      { cause: error },
+    );
+  }
+}
+
+function sizeOf(source: Exclude<ImageSource, Pixels>): { width: number; height: number } {
+  if ("naturalWidth" in source) return { width: source.naturalWidth, height: source.naturalHeight };
+  if ("videoWidth" in source) return { width: source.videoWidth, height: source.videoHeight };
+  if ("displayWidth" in source) {
+    return { width: source.displayWidth, height: source.displayHeight };
+  }
+  return { width: source.width, height: source.height };
+}
+
+function check(width: number, height: number): void {
+  if (!width || !height) {
+    throw new PalmError("image", "the picture is empty, or not loaded yet: await its decode()");
+  }
+  if (width > MOST_SIDE || height > MOST_SIDE || width * height > MOST_PIXELS) {
+    throw new PalmError(
+      "image",
+      `expected at most ${MOST_SIDE} pixels a side and 2^29 in all, got ${width} x ${height}`,
+    );
+  }
+}
+
+function checked(pixels: Pixels): Pixels {
+  const { width, height, data } = pixels;
+  check(width, height);
+  if (data.length !== 4 * width * height) {
+    const expected = `${4 * width * height} bytes of ${width} x ${height} pixels`;
+    throw new PalmError("image", `expected ${expected}, got ${data.length}`);
+  }
+  return pixels;
+}
+
+/** One canvas for all pictures: each is read before the next is drawn. */
+function canvasOf(width: number, height: number) {
+  if (!drawing) {
+    const canvas =
+      typeof OffscreenCanvas === "undefined"
+        ? document.createElement("canvas")
+        : new OffscreenCanvas(width, height);
+    drawing = canvas.getContext("2d", { willReadFrequently: true }) as typeof drawing;
+  }
+  if (!drawing) throw new PalmError("image", "the browser gave no canvas to read pictures with");
+  // This also clears it.
+  drawing.canvas.width = width;
+  drawing.canvas.height = height;
+  return drawing;
+}

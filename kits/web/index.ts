@@ -1,0 +1,26 @@
+/** PalmKit's kits for browsers. */
+export { type ErrorKind, PalmError } from "../../engine/web/index.js";
+export { drawFaces, drawHands, drawMask } from "./draw.js";
+export {
+  type Face,
+  FaceDetector,
+  FaceMesh,
+  type FaceOptions,
+  type MeshFace,
+} from "./faces.js";
+export {
+  GESTURES,
+  type Gesture,
+  type GestureOptions,
+  GestureRecognizer,
+  type Hand,
+} from "./hands.js";
+export { type ImageSource, type Pixels } from "./images.js";
+export type { KitOptions } from "./kit.js";
+export {
+  HairSegmenter,
+  type Mask,
+  type MaskOptions,
+  type PortraitOptions,
+  PortraitSegmenter,
+} from "./masks.js";

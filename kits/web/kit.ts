@@ -1,0 +1,114 @@
+import { type LoadOptions, type Model, load } from "../../engine/web/index.js";
+import { type ImageSource, type Pixels, pixelsOf } from "./images.js";
+import { Native, type NativeOptions } from "./native.js";
+
+/** Options of all kits. */
+export interface KitOptions {
+  /** "video": frames of one video, in order; "image": each picture stands for itself. */
+  readonly mode?: "image" | "video";
+  /** Steady what is found in videos. */
+  readonly smoothing?: boolean;
+  /** A folder with the models; left out: the one of this package. */
+  readonly models?: URL | string;
+  readonly threads?: number;
+  readonly signal?: AbortSignal;
+}
+
+const MODELS = new URL("../../models/", import.meta.url);
+const MOST_THINGS = 256;
+
+/** Opens shipped models by their names. */
+export function networks(names: readonly string[], options: KitOptions): Promise<Model[]> {
+  const { threads, signal } = options;
+  const loading: LoadOptions = { ...(threads && { threads }), ...(signal && { signal }) };
+  const folder = options.models ?? MODELS;
+  return Promise.all(names.map((name) => load(new URL(`${name}.palm`, folder), loading)));
+}
+
+/** What all kits are: `call` names their functions in palm_kits.h. */
+export abstract class Kit {
+  protected constructor(
+    protected readonly native: Native,
+    protected readonly handle: number,
+    private readonly kind: string,
+    private readonly isVideo: boolean,
+  ) {}
+
+  /** Gives the kit's memory back; it is of no use from then on. */
+  close(): void {
+    this.native.close();
+  }
+
+  /**
+   * Runs the kit on a picture.
+   *
+   * timestampMs: of a frame of a video, with any origin; left out, it comes 1/30 s after the last.
+   */
+  protected look(
+    source: ImageSource,
+    timestampMs: number | undefined,
+    rest: (pixels: Pixels) => number[],
+  ): Pixels {
+    const pixels = pixelsOf(source);
+    const frame = this.isVideo && timestampMs !== undefined ? this.frame(timestampMs) : 0;
+    const image = this.native.image(pixels);
+    const name = `palm_kits_${this.kind}_run`;
+    this.native.check(name, this.handle, image, 0, frame, ...rest(pixels));
+    return pixels;
+  }
+
+  private frame(timestampMs: number): number {
+    this.#frame ||= this.native.words([0, 0, 0, 0]);
+    this.native.view(this.#frame, 8).setFloat64(0, timestampMs, true);
+    return this.#frame;
+  }
+  #frame = 0;
+}
+
+/** A kit that finds things, each a struct of `bytes`. */
+export abstract class Finder<Thing> extends Kit {
+  readonly #things: number;
+  readonly #list: number;
+
+  protected constructor(
+    native: Native,
+    handle: number,
+    kind: string,
+    isVideo: boolean,
+    private readonly bytes: number,
+  ) {
+    super(native, handle, kind, isVideo);
+    this.#things = native.take(bytes * MOST_THINGS);
+    this.#list = native.take(8);
+  }
+
+  protected find(source: ImageSource, timestampMs?: number): Thing[] {
+    this.look(source, timestampMs, () => {
+      const list = this.native.view(this.#list, 8);
+      list.setUint32(0, 0, true);
+      list.setUint32(4, MOST_THINGS, true);
+      return [this.#things, this.#list];
+    });
+    const count = this.native.view(this.#list, 8).getUint32(0, true);
+    return Array.from({ length: count }, (_, i) => this.thing(this.#things + i * this.bytes));
+  }
+
+  protected abstract thing(at: number): Thing;
+}
+
+/** Native options of what all kits have. */
+export function shared(options: KitOptions): Partial<NativeOptions> {
+  return {
+    is_video: Number(options.mode === "video"),
+    ...(options.smoothing !== undefined && { is_smooth: Number(options.smoothing) }),
+  };
+}
+
+/** Returns a number as native code counts it: undefined is its default. */
+export function given<Name extends keyof NativeOptions>(
+  name: Name,
+  value: number | undefined,
+): Partial<NativeOptions> {
+  return value === undefined ? {} : { [name]: value };
+}
+

@@ -1,0 +1,120 @@
+import type { Model } from "../../engine/web/index.js";
+import type { Face } from "./faces.js";
+import type { ImageSource, Pixels } from "./images.js";
+import { Kit, type KitOptions, networks, shared } from "./kit.js";
+import { DEFAULTS, Native } from "./native.js";
+
+export interface MaskOptions extends KitOptions {
+  /** Fit the mask to the picture's own edges. */
+  readonly refine?: boolean;
+}
+
+export interface PortraitOptions extends MaskOptions {
+  readonly quality?: "fast" | "best";
+  /** After a glance at a picture infer the part where people are. */
+  readonly second_pass?: boolean;
+}
+
+/** The mask of people, or of hair, in a picture. */
+export interface Mask {
+  readonly width: number;
+  readonly height: number;
+  /** Row by row, 0 to 1: how likely each pixel belongs to it. */
+  readonly mask: Float32Array;
+  readonly subject: "person" | "hair";
+}
+
+const PORTRAITS = { fast: "portrait", best: "portrait_best" } as const;
+
+const flag = (name: "is_refined" | "second_pass", value: boolean | undefined) =>
+  value === undefined ? {} : { [name]: Number(value) };
+
+abstract class Segmenter extends Kit {
+  #mask = { at: 0, bytes: 0 };
+  readonly #struct = this.native.take(16);
+
+  protected masked(
+    source: ImageSource,
+    subject: Mask["subject"],
+    timestampMs: number | undefined,
+    before: () => number[],
+  ): Mask {
+    const { width, height } = this.look(source, timestampMs, (pixels) => [
+      ...before(),
+      this.#room(pixels),
+    ]);
+    return { width, height, mask: this.native.floats(this.#mask.at, width * height), subject };
+  }
+
+  /** palm_kits_mask for a picture of this size. */
+  #room({ width, height }: Pixels): number {
+    const bytes = 4 * width * height;
+    if (this.#mask.bytes < bytes) {
+      if (this.#mask.at) this.native.call("palm_give_back", this.#mask.at);
+      this.#mask = { at: 0, bytes: 0 };
+      this.#mask = { at: this.native.take(bytes), bytes };
+    }
+    this.native.put(this.#struct, [this.#mask.at, 0, width, height]);
+    return this.#struct;
+  }
+}
+
+/** Finds the people of a picture, pixel by pixel. */
+export class PortraitSegmenter extends Segmenter {
+  /** Opens the kit. Throws PalmError as `load` does. */
+  static async create(options: PortraitOptions = {}): Promise<PortraitSegmenter> {
+    const [native, models] = await Promise.all([
+      Native.open(),
+      networks([PORTRAITS[options.quality ?? "fast"], "person_finder"], options),
+    ]);
+    const [portrait, finder] = models as [Model, Model];
+    const changed = native.options(DEFAULTS.masks, {
+      ...shared(options),
+      ...flag("is_refined", options.refine),
+      ...flag("second_pass", options.second_pass),
+    });
+    const found = [native.network(portrait), native.network(finder)] as const;
+    const handle = native.made("palm_kits_portrait_create", ...found, changed);
+    return new PortraitSegmenter(native, handle, "portrait", options.mode === "video");
+  }
+
+  /** Returns the mask of a picture, or of the next frame of a video at this time. */
+  segment(source: ImageSource, timestampMs?: number): Mask {
+    return this.masked(source, "person", timestampMs, () => []);
+  }
+}
+
+/** Finds the hair round faces. */
+export class HairSegmenter extends Segmenter {
+  #faces = 0;
+
+  /** Opens the kit. Throws PalmError as `load` does. */
+  static async create(options: MaskOptions = {}): Promise<HairSegmenter> {
+    const [native, models] = await Promise.all([Native.open(), networks(["hair"], options)]);
+    const [hair] = models as [Model];
+    const changed = native.options(DEFAULTS.masks, {
+      ...shared(options),
+      ...flag("is_refined", options.refine),
+    });
+    const handle = native.made("palm_kits_hair_create", native.network(hair), changed);
+    return new HairSegmenter(native, handle, "hair", options.mode === "video");
+  }
+
+  /**
+   * Returns the mask of a picture, or of the next frame of a video at this time.
+   *
+   * faces: those that FaceDetector found in it; without any, all of the picture is looked at.
+   */
+  segment(source: ImageSource, faces: readonly Face[] = [], timestampMs?: number): Mask {
+    return this.masked(source, "hair", timestampMs, () => {
+      if (this.#faces) this.native.call("palm_give_back", this.#faces);
+      this.#faces = this.native.take(72 * faces.length + 1);
+      faces.forEach(({ box, score, keypoints, id }, i) => {
+        const at = this.#faces + 72 * i;
+        this.native.putFloats(at, [...box, score, ...keypoints]);
+        this.native.view(at + 64, 8).setBigInt64(0, BigInt(id ?? -1), true);
+      });
+      return [this.#faces, faces.length];
+    });
+  }
+}
