@@ -30,7 +30,7 @@ SANITIZED := build/sanitize$(if $(filter thread,$(SANITIZER)),-thread)
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo demo-app screenshots soak-app test test-app lint docs bench fuzz fuzz-converters fuzz-plans soak crash-sweep fleet load sanitize fuzz-c gpu c-library c-kits arm64 windows web web-kernels wheel wheels check-wheel clean
+.PHONY: help demo demo-app screenshots soak-app test test-app lint docs bench fuzz fuzz-converters fuzz-plans soak crash-sweep fleet load sanitize fuzz-c gpu c-library c-kits arm64 windows web web-kernels bench-web wheel wheels check-wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -162,10 +162,13 @@ web: .venv/.dev build/wheels/.made build/web/npm/.made ## PalmKit for browsers, 
 	mkdir -p build/web/palmkit/models
 	cp build/web/build/*.wasm build/web/palmkit/engine/web
 	cp build/web/kits/palm_kits.wasm build/web/palmkit/kits/web
-	cp $(filter-out %/reranker.palm,$(wildcard models/*/*.palm)) build/web/palmkit/models
+	cp $(filter-out %/reranker.palm %/portrait_best.palm,$(wildcard models/*/*.palm)) build/web/palmkit/models
 	cp kits/web/package.json LICENSE build/web/palmkit
 	@for module in $$(find build/web/palmkit -name '*.wasm'); do \
 		echo "$$module: $$(wc -c < $$module) bytes, $$(gzip -9 -c $$module | wc -c) by gzip"; done
+
+bench-web: .venv/.dev build/web/bench/.made ## times in Node beside onnxruntime-web, after `make web`; ARGS='--threads 2 --relaxed'
+	$(VENV) -m tests.engine.web.bench build/web/bench $(ARGS)
 
 wheel: build/release/.made ## build the wheel into dist, with the tools of .ci/release-lock.txt
 	rm -rf dist
@@ -216,6 +219,10 @@ build/web/npm/.made: kits/web/package.json kits/web/package-lock.json
 	mkdir -p build/web/npm
 	cp kits/web/package.json kits/web/package-lock.json kits/web/.npmrc build/web/npm
 	npm ci --prefix build/web/npm
+	@touch $@
+
+build/web/bench/.made:
+	npm install --prefix build/web/bench --no-save onnxruntime-web@1.30.0
 	@touch $@
 
 build/release/.made: .ci/release-lock.txt | .venv/bin/python

@@ -104,7 +104,10 @@ export class Instance {
     return instance;
   }
 
-  /** Calls an export. Throws PalmError if it fails, and from then on. */
+  /**
+   * Calls an export. Throws PalmError if it fails, and from then on: what would be a status of
+   * palm.h elsewhere is thrown here.
+   */
   call(name: string, ...values: number[]): number {
     if (this.#failure) {
       const { kind, message } = this.#failure;
@@ -126,12 +129,6 @@ export class Instance {
         ? new PalmError(kindOf(error.status), error.message, { cause: error })
         : new PalmError("backend", `the runtime stopped: ${String(error)}`, { cause: error });
     throw this.#failure;
-  }
-
-  /** Calls one that returns a status of palm.h. */
-  check(name: string, ...values: number[]): void {
-    const status = this.call(name, ...values);
-    if (status) throw new PalmError(kindOf(status), this.text(this.call("palm_error")));
   }
 
   /** The value of a number that the module exports. */

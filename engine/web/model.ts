@@ -16,7 +16,7 @@ export interface LoadOptions {
   /** Threads of a run, 1 to 256. More than one need a page that is cross-origin isolated, and a
    * worker or Node: the thread of a page must not wait. */
   readonly threads?: number;
-  /** Where the runtime is, instead of beside this file; a URL to a build, or builds. */
+  /** Where the runtime's builds are, instead of beside this file. */
   readonly builds?: Readonly<Partial<Record<Build, URL | string>>>;
   readonly signal?: AbortSignal;
 }
@@ -171,7 +171,7 @@ class Opened implements Model {
       const given = new Uint8Array(buffer, byteOffset, byteLength);
       instance.bytes(places[2 * i] ?? 0, byteLength).set(given);
     });
-    instance.check(
+    instance.call(
       "palm_run",
       ...[session, program.inputs, data.length, program.outputs, program.results.length],
     );
@@ -196,7 +196,7 @@ class Opened implements Model {
   /** Calls what makes a handle and puts it where its last argument says. */
   #made(name: string, ...values: number[]): number {
     const instance = this.#open();
-    instance.check(name, ...values, this.#room);
+    instance.call(name, ...values, this.#room);
     return instance.words(this.#room, 1)[0] ?? 0;
   }
 

@@ -1,4 +1,4 @@
-import { type LoadOptions, type Model, load } from "../../engine/web/index.js";
+import { type LoadOptions, type Model, PalmError, load } from "../../engine/web/index.js";
 import { type ImageSource, type Pixels, pixelsOf } from "./images.js";
 import { Native, type NativeOptions } from "./native.js";
 
@@ -27,6 +27,8 @@ export function networks(names: readonly string[], options: KitOptions): Promise
 
 /** What all kits are: `call` names their functions in palm_kits.h. */
 export abstract class Kit {
+  #frame = 0;
+
   protected constructor(
     protected readonly native: Native,
     protected readonly handle: number,
@@ -49,20 +51,23 @@ export abstract class Kit {
     timestampMs: number | undefined,
     rest: (pixels: Pixels) => number[],
   ): Pixels {
+    if (timestampMs !== undefined && !Number.isFinite(timestampMs)) {
+      throw new PalmError("argument", `timestampMs: expected milliseconds, got ${timestampMs}`);
+    }
     const pixels = pixelsOf(source);
     const frame = this.isVideo && timestampMs !== undefined ? this.frame(timestampMs) : 0;
     const image = this.native.image(pixels);
     const name = `palm_kits_${this.kind}_run`;
-    this.native.check(name, this.handle, image, 0, frame, ...rest(pixels));
+    this.native.call(name, this.handle, image, 0, frame, ...rest(pixels));
     return pixels;
   }
 
+  /** palm_kits_frame. */
   private frame(timestampMs: number): number {
     this.#frame ||= this.native.words([0, 0, 0, 0]);
     this.native.view(this.#frame, 8).setFloat64(0, timestampMs, true);
     return this.#frame;
   }
-  #frame = 0;
 }
 
 /** A kit that finds things, each a struct of `bytes`. */

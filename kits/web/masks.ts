@@ -10,7 +10,6 @@ export interface MaskOptions extends KitOptions {
 }
 
 export interface PortraitOptions extends MaskOptions {
-  readonly quality?: "fast" | "best";
   /** After a glance at a picture infer the part where people are. */
   readonly second_pass?: boolean;
 }
@@ -23,8 +22,6 @@ export interface Mask {
   readonly mask: Float32Array;
   readonly subject: "person" | "hair";
 }
-
-const PORTRAITS = { fast: "portrait", best: "portrait_best" } as const;
 
 const flag = (name: "is_refined" | "second_pass", value: boolean | undefined) =>
   value === undefined ? {} : { [name]: Number(value) };
@@ -65,7 +62,7 @@ export class PortraitSegmenter extends Segmenter {
   static async create(options: PortraitOptions = {}): Promise<PortraitSegmenter> {
     const [native, models] = await Promise.all([
       Native.open(),
-      networks([PORTRAITS[options.quality ?? "fast"], "person_finder"], options),
+      networks(["portrait", "person_finder"], options),
     ]);
     const [portrait, finder] = models as [Model, Model];
     const changed = native.options(DEFAULTS.masks, {

@@ -138,24 +138,18 @@ export class Native {
     return this.instance.text(at);
   }
 
-  call(name: string, ...values: number[]): number {
-    return this.instance.call(name, ...values);
-  }
-
   /** Makes a handle, by a call that puts it where its last argument says. */
   made(name: string, ...values: number[]): number {
     const at = this.words([0]);
-    this.check(name, ...values, at);
+    this.call(name, ...values, at);
     return this.instance.words(at, 1)[0] ?? 0;
   }
 
-  /** Calls one that returns a status; what a network threw is thrown on. */
-  check(name: string, ...values: number[]): void {
+  /** Calls an export, as Instance does; what a network threw is thrown on. */
+  call(name: string, ...values: number[]): number {
     this.#failure = undefined;
     try {
-      const status = this.instance.call(name, ...values);
-      if (!status) return;
-      throw new PalmError("backend", this.text(this.instance.call("palm_kits_error")));
+      return this.instance.call(name, ...values);
     } catch (error) {
       throw this.#failure ?? error;
     }

@@ -132,6 +132,31 @@ class Result:
         return [json.loads(line) for line in self.out.splitlines()]
 
 
+@pytest.fixture(scope="session")
+def astronaut() -> Image:
+    """Return a woman before a busy background, 512 x 512."""
+    import skimage.data
+
+    return np.asarray(skimage.data.astronaut(), np.uint8)  # type: ignore[no-untyped-call]
+
+
+@pytest.fixture(scope="session")
+def admiral() -> Image:
+    """Return a portrait, 606 x 512."""
+    import matplotlib
+
+    return kits.read_image(Path(matplotlib.get_data_path()) / "sample_data" / "grace_hopper.jpg")
+
+
+@pytest.fixture(scope="session")
+def group(astronaut: Image, admiral: Image) -> Image:
+    """Return two faces of different sizes side by side, 480 x 640."""
+    picture = np.full((480, 640, 3), 90, np.uint8)
+    picture[60:380, 10:330] = resize(astronaut, 320, 320)
+    picture[100:340, 400:603] = resize(admiral, 240, 203)
+    return picture
+
+
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Any:
     def run(*arguments: object) -> Result:

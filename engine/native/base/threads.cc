@@ -1,8 +1,6 @@
 #include "base/threads.h"
 
-#if !defined(__wasm__)
 #include <unistd.h>
-#endif
 
 #include <algorithm>
 #include <chrono>
@@ -55,10 +53,6 @@ bool is_more(size_t count, size_t work, size_t most) {
   size_t all;
   return __builtin_mul_overflow(count, work, &all) || all > most;
 }
-
-#if defined(__wasm__)
-int getpid() { return 1; }
-#endif
 
 void pause() {
 #if defined(__x86_64__)

@@ -29,7 +29,7 @@ class Task {
   std::atomic<int32_t> done_{0};
 };
 
-// Gives a task to a thread that has none, of the one thread that starts others. Throws out if all have.
+// Gives a task to a thread that has none; called by one thread alone. Throws out if all have one.
 void start(Task& task);
 
 // Sleep while a word is `expected`, a tenth of a second at most. Throws out if a thread failed.

@@ -109,6 +109,21 @@ def test_it_gives_what_the_whole_runtime_gives(runtime: Runtime, whole: Runtime)
     assert runtime.outputs(MESH, inputs) == whole.outputs(MESH, inputs, isa)
 
 
+def test_sources_of_webassembly_have_what_zig_lacks(tmp_path: Path) -> None:
+    # tests/engine/web runs what is built of them.
+    folder = export_runtime([MESH], tmp_path / "sources", ["wasm", "wasm_relaxed"])
+    modules = [line for line in (folder / "CMakeLists.txt").read_text().splitlines() if "+" in line]
+    assert [line.split('"')[0] for line in modules[-2:]] == [
+        "palm_module(wasm_relaxed ",
+        "palm_module(wasm ",
+    ]
+    assert (folder / "zig.cmake").is_file() and (folder / "palm/wasm/std/thread").is_file()
+    sets = {path.stem for path in (folder / "palm/base/simd").glob("*.h")}
+    assert sets == {"math", "wasm", "wasm_relaxed"}
+    with pytest.raises(ValueError, match="of one processor"):
+        export_runtime([MESH], tmp_path / "mixed", ["wasm", "neon"])
+
+
 def test_kernels_that_it_has_not_are_named(runtime: Runtime) -> None:
     with pytest.raises(
         RuntimeError, match=r"no kernel (softmax|resize|binary|reduce); known: .*conv"

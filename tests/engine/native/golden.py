@@ -28,32 +28,38 @@ _PLAN_VERSION_AT = -TRAILER.size - PLAN_FOOTER.size + struct.calcsize("<8sQ")
 
 def write(folder: Path) -> list[Path]:
     """Write all folders; return those of models that run."""
-    made = [_golden(folder / path.stem, path.read_bytes()) for path in SHIPPED]
+    made = [write_model(folder / path.stem, path.read_bytes()) for path in SHIPPED]
     for name, graph in {"network": network(), "integers": _integers(), "coded": coded()}.items():
         path = folder / "saved.palm"
         for weights in ("auto", "smallest"):
             engine.save(graph, path, weights)
-            made.append(_golden(folder / f"{name}_{weights}", path.read_bytes()))
+            made.append(write_model(folder / f"{name}_{weights}", path.read_bytes()))
         path.unlink()
-    made.append(_golden(folder / "coded_inflated", unpacked(coded())))
-    made.append(_golden(folder / "chain", _with_backends(network(), "other", "cpu")))
+    made.append(write_model(folder / "coded_inflated", unpacked(coded())))
+    made.append(write_model(folder / "chain", _with_backends(network(), "other", "cpu")))
     _refused(folder / "refused")
     engine.save(_slow(), folder / "slow.palm")
     return made
 
 
-def _golden(folder: Path, content: bytes) -> Path:
-    folder.mkdir(parents=True)
-    (folder / "model.palm").write_bytes(content)
-    model = engine.load(folder / "model.palm")
-    plans = ModelFile(folder / "model.palm").plans
+def inputs_of(path: Path) -> dict[str, Array]:
+    """Return inputs for the first plan of a file, always the same."""
+    plans = ModelFile(path).plans
     shapes = next(shapes for backend, shapes in plans if backend == "cpu")
     random = np.random.default_rng(0)
-    inputs = {
+    return {
         name: _random(random, shape, type.dtype)
-        for shape, (name, type) in zip(shapes, model.inputs.items(), strict=True)
+        for shape, (name, type) in zip(shapes, engine.load(path).inputs.items(), strict=True)
     }
-    for kind, arrays in ("input", inputs), ("output", model.run(inputs)):
+
+
+def write_model(folder: Path, content: bytes) -> Path:
+    """Write the folder of a file with these bytes, and return it."""
+    folder.mkdir(parents=True)
+    path = folder / "model.palm"
+    path.write_bytes(content)
+    inputs = inputs_of(path)
+    for kind, arrays in ("input", inputs), ("output", engine.load(path).run(inputs)):
         for index, array in enumerate(arrays.values()):
             (folder / f"{kind}.{index}").write_bytes(array.tobytes())
     return folder

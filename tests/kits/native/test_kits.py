@@ -150,15 +150,6 @@ def check_hands(found: list[library.Hand], expected: kits.Hands, off: float = OF
         assert hand.id == (-1 if wanted.id is None else wanted.id)
 
 
-@pytest.fixture(scope="module")
-def group(astronaut: Image, admiral: Image) -> Image:
-    """Return two faces of different sizes side by side, 480 x 640."""
-    picture = np.full((480, 640, 3), 90, np.uint8)
-    picture[60:380, 10:330] = resize(astronaut, 320, 320)
-    picture[100:340, 400:603] = resize(admiral, 240, 203)
-    return picture
-
-
 def hands_picture(shift: float = 0) -> Image:
     return drawn_hands.scene([(180 + shift, 250, "open_palm", "right"), (460, 260, "one", "left")])
 

@@ -37,7 +37,7 @@ _RUNTIME = (
 # What completes zig's C++ library for WebAssembly, and how CMake is told of zig.
 _OF_WASM = (
     *("wasm/platform.cc", "wasm/errors.cc"),
-    *(f"wasm/std/{each}" for each in ("condition_variable", "mutex", "thread")),
+    *(f"wasm/std/{each}" for each in ("condition_variable", "mutex", "thread", "unistd.h")),
 )
 _OF_ZIG = ("zig.cmake", "zig_archives.cmake")
 # What only the planning of steps asks.

@@ -1,0 +1,52 @@
+// Runs the kits in Node: node kits.mjs PACKAGE FOLDER
+// FOLDER has group.rgba, 640 x 480 pixels with faces, and hands.rgba, 640 x 360. Prints what they
+// find as JSON; masks go to FOLDER.
+import { readFileSync, writeFileSync } from "node:fs";
+import { argv } from "node:process";
+import { pathToFileURL } from "node:url";
+
+const [root, folder] = argv.slice(2);
+const kits = await import(pathToFileURL(`${root}/kits/web/index.js`).href);
+const group = { width: 640, height: 480, data: readFileSync(`${folder}/group.rgba`) };
+const hand = { width: 640, height: 360, data: readFileSync(`${folder}/hands.rgba`) };
+
+// What a kit finds in a picture, and in three frames of a still video of it.
+async function look(Kit, method, picture, options = {}) {
+  const kit = await Kit.create(options);
+  const video = await Kit.create({ ...options, mode: "video" });
+  const found = kit[method](picture);
+  const frames = [0, 40, 80].map((time) => video[method](picture, time));
+  kit.close();
+  video.close();
+  return [found, frames];
+}
+
+const [faces, faceFrames] = await look(kits.FaceDetector, "detect", group);
+const [meshes, meshFrames] = await look(kits.FaceMesh, "detect", group);
+const [hands, handFrames] = await look(kits.GestureRecognizer, "recognize", hand);
+const [few] = await look(kits.FaceDetector, "detect", group, { max_faces: 1 });
+const portrait = await kits.PortraitSegmenter.create();
+writeFileSync(`${folder}/portrait.mask`, portrait.segment(group).mask);
+const hair = await kits.HairSegmenter.create();
+writeFileSync(`${folder}/hair.mask`, hair.segment(group, faces).mask);
+
+const errors = [];
+const detector = await kits.FaceDetector.create();
+for (const bad of [
+  { width: 0, height: 10, data: new Uint8Array() },
+  { width: 10, height: 10, data: new Uint8Array(10) },
+  { width: 70000, height: 1, data: new Uint8Array(280000) },
+]) {
+  try {
+    detector.detect(bad);
+  } catch (error) {
+    if (!(error instanceof kits.PalmError)) throw error;
+    errors.push(`${error.kind}: ${error.message}`);
+  }
+}
+// A picture that was refused leaves the kit as it was.
+const again = detector.detect(group);
+
+const plain = (_, value) => (ArrayBuffer.isView(value) ? [...value] : value);
+const found = { faces, meshes, hands, few, again, errors, faceFrames, meshFrames, handFrames };
+console.log(JSON.stringify(found, plain));
