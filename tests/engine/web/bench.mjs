@@ -1,6 +1,6 @@
 // Times models beside onnxruntime-web, in turns: node bench.mjs PACKAGE PEER THREADS ROUNDS FOLDER...
 // A folder has model.palm, model.onnx and input.N. Prints a line of JSON for each: the shortest
-// milliseconds of a run, and how far the outputs are apart, as a part of their range.
+// milliseconds of a run, and how far the outputs are apart, as a part of their range or of 1.
 import { readFileSync } from "node:fs";
 import { argv } from "node:process";
 import { pathToFileURL } from "node:url";
@@ -43,7 +43,7 @@ for (const folder of folders) {
   let apart = 0;
   for (const [name, { data }] of Object.entries(found)) {
     const other = expected[name].data;
-    const range = other.reduce((most, value) => Math.max(most, Math.abs(value)), 1e-30);
+    const range = other.reduce((most, value) => Math.max(most, Math.abs(value)), 1);
     data.forEach((value, i) => (apart = Math.max(apart, Math.abs(value - other[i]) / range)));
   }
   const best = { palmkit: Infinity, onnxruntime: Infinity };

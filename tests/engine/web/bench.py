@@ -36,7 +36,7 @@ def main() -> None:
         folders = [written(path, Path(scratch, path.stem)) for path in golden.SHIPPED]
         arguments = (options.peer, options.threads, options.rounds, *folders)
         lines = node("bench.mjs", *arguments, flags=flags).splitlines()
-        print(f"{cpu_name()}, {options.threads} threads, ms; apart: of the outputs' range")
+        print(f"{cpu_name()}, {options.threads} threads, ms; apart: of the outputs' range, or of 1")
         print(
             "| network | palmkit | onnxruntime-web | times as fast | native | of native | apart |"
         )
