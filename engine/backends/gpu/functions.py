@@ -47,7 +47,8 @@ def clip(x: str, of: str, bounds: Sequence[float]) -> str:
                 raise UnsupportedError(f"a bound of {bound}")
             limit = number(bound, of)
             found = f"select({found}, {limit}, {found} {sign} {limit})"
-    return found
+    # Some compilers make `max` and `min` of that.
+    return found if found == x else f"select({found}, {x}, {is_nan(x, of)})"
 
 
 ERF = """fn erf(x: f32) -> f32 {
@@ -91,6 +92,9 @@ fn asin_of(x: f32) -> f32 {
 fn acos_of(x: f32) -> f32 {
   return select(nothing(x), atan2(sqrt((1.0 - x) * (1.0 + x)), x), within_one(x));
 }
+fn atanh_of(x: f32) -> f32 {
+  return select(nothing(x), 0.5 * log((1.0 + x) / (1.0 - x)), within_one(x));
+}
 fn atan_of(x: f32) -> f32 {
   return select(atan(x), x, (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u);
 }"""
@@ -116,7 +120,7 @@ _HELPERS = {
     ("log1p(",): LOG1P,
     ("tanh_of(",): TANH,
     ("power(",): POWER,
-    ("asin_of(", "acos_of(", "atan_of("): ARCS,
+    ("asin_of(", "acos_of(", "atan_of(", "atanh_of("): ARCS,
     ("asinh_of(", "acosh_of(", "sinh_of("): AREAS,
 }
 
@@ -150,6 +154,12 @@ def _within(value: str) -> str:
     return f"select(select({value}, {{t}}(0), {value} < {{t}}(0)), {{t}}(1), {value} > {{t}}(1))"
 
 
+def _hard_sigmoid(x: str, of: str, values: Sequence[float]) -> str:
+    alpha, beta = (number(value, of) for value in values)
+    limited = _within(f"({alpha} * {x} + {beta})").format(t=of)
+    return f"select({limited}, {x}, {is_nan(x, of)})"
+
+
 _SIGMOID = "{t}(1) / ({t}(1) + exp(-({x})))"
 _GELU_TANH = f"{{t}}({sqrt(2 / pi)!r}) * ({{x}} + {{t}}(0.044715) * {{x}} * {{x}} * {{x}})"
 _SOFTPLUS = "(max({x}, {t}(0)) + {h})"
@@ -160,7 +170,7 @@ FUNCTIONS: dict[str, Function] = {
     "asin": _of_helper("asin_of"),
     "asinh": _of_helper("asinh_of"),
     "atan": _of_helper("atan_of"),
-    "atanh": _plain("{t}(0.5) * log(({t}(1) + {x}) / ({t}(1) - {x}))"),
+    "atanh": _of_helper("atanh_of"),
     "ceil": _plain("ceil({x})"),
     "celu": _of_helper(
         "expm1", "select({x}, {0} * {h}, {x} < {t}(0))", "min({x}, {t}(0)) / {0}", alpha=1.0
@@ -176,14 +186,14 @@ FUNCTIONS: dict[str, Function] = {
     "floor": _plain("floor({x})"),
     "gelu": _of_helper("erf", "{t}(0.5) * {x} * ({t}(1) + {h})", f"{{x}} * {{t}}({sqrt(0.5)!r})"),
     "gelu_tanh": _of_helper("tanh_of", "{t}(0.5) * {x} * ({t}(1) + {h})", _GELU_TANH),
-    "hard_sigmoid": _plain(_within("({0} * {x} + {1})"), alpha=0.2, beta=0.5),
+    "hard_sigmoid": Function(_hard_sigmoid, {"alpha": 0.2, "beta": 0.5}),
     "hard_swish": _plain("{x} * " + _within(f"({{x}} * {{t}}({1 / 6!r}) + {{t}}(0.5))")),
     "leaky_relu": _plain("select({x}, {0} * {x}, {x} < {t}(0))", alpha=0.01),
     "log": _plain("log({x})"),
     "mish": _of_helper("tanh_of", "{x} * {h}", "max({x}, {t}(0)) + log({t}(1) + exp(-abs({x})))"),
     "neg": _plain("-({x})"),
     "reciprocal": _plain("{t}(1) / {x}"),
-    "relu": _plain("select({x}, {t}(0), {x} < {t}(0))"),
+    "relu": Function(lambda x, of, _: clip(x, of, (0.0, float("inf"))), {}),
     "round": _plain("round({x})"),
     "selu": _of_helper(
         "expm1",
@@ -197,7 +207,11 @@ FUNCTIONS: dict[str, Function] = {
     "sin": _plain("sin({x})"),
     "sinh": _of_helper("sinh_of"),
     "softplus": _of_helper("log1p", _SOFTPLUS, "exp(-abs({x}))"),
-    "softsign": _plain("{x} / ({t}(1) + abs({x}))"),
+    # What is divided by may be no larger than 2^126.
+    "softsign": _plain(
+        "select({x} / ({t}(1) + abs({x})), sign({x}), "
+        "(abs({x}) > {t}(1e37)) & (abs({x}) < {t}(3.4e38)))"
+    ),
     "sqrt": _plain("sqrt({x})"),
     "swish": _plain("{x} / ({t}(1) + exp(-({0} * {x})))", alpha=1.0),
     "tan": _plain("tan({x})"),

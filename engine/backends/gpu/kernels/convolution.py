@@ -14,7 +14,14 @@ import numpy as np
 from palmkit.engine.backends.gpu.emission import Access, Emission, Shader, kernel
 from palmkit.engine.backends.gpu.kernels.attributes import has, integer, integers
 from palmkit.engine.backends.gpu.kernels.grouped import emit_depthwise, emit_grouped
-from palmkit.engine.backends.gpu.kernels.layer import LANES, Epilogue, Window, position, store
+from palmkit.engine.backends.gpu.kernels.layer import (
+    LANES,
+    Epilogue,
+    Window,
+    position,
+    store,
+    taps_of,
+)
 from palmkit.engine.backends.gpu.kernels.tiles import Product, choose_tiles
 from palmkit.engine.backends.gpu.wgsl import VECTOR, Operand, split
 from palmkit.engine.errors import UnsupportedError
@@ -182,12 +189,12 @@ class _Tiled:
                 lines += [*self._steps(source, taps, rows_of_weights), "}"]
             return lines
         source = self._sources[0]
-        lines = [f"for (var ky = 0; ky < {w.kernel[0]}; ky++) {{"]
+        lines = [taps_of(w, 0, "i32(oy)", "ky")]
         lines += position(w, 0, "i32(oy)", "ky", self._height, "iy")
         lines.append(f"let line = (i32(b) * {self._height} + iy) * {self._width};")
         if w.transposed:
             # Which columns of the window reach a pixel differs from one pixel to the next.
-            lines.append(f"for (var kx = 0; kx < {w.kernel[1]}; kx++) {{")
+            lines.append(taps_of(w, 1, "i32(ox)", "kx"))
             lines += position(w, 1, "i32(ox)", "kx", self._width, "ix")
             lines.append(f"let base_0 = u32(line + ix) * {pixel}u + {begin};")
             tap = f"u32(ky * {w.kernel[1]} + kx)"

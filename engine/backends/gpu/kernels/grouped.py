@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from palmkit.engine.backends.gpu.emission import THREADS, Emission, Shader
-from palmkit.engine.backends.gpu.kernels.layer import Epilogue, Window, position, store
+from palmkit.engine.backends.gpu.kernels.layer import Epilogue, Window, position, store, taps_of
 from palmkit.engine.backends.gpu.wgsl import VECTOR, Operand, split
 from palmkit.engine.ir import Array
 from palmkit.engine.steps.plan import PlannedStep
@@ -91,7 +91,7 @@ def emit_grouped(
     n, height, width, _ = x.dims
     _, rows, columns, outputs = y.dims
     each, inputs = outputs // group, weights.shape[-1]
-    kh, kw = window.kernel
+    kw = window.kernel[1]
     shader = Shader(emission, step, wide=False)
     epilogue = Epilogue(emission, step, shader, outputs)
     source, target = shader.access(x), shader.access(y)
@@ -105,9 +105,9 @@ def emit_grouped(
         f"if (at >= {count}u) {{ return; }}",
         *split("at", [n, rows, columns, outputs], ["b", "oy", "ox", "m"]),
         "var sum = 0.0;",
-        f"for (var ky = 0; ky < {kh}; ky++) {{",
+        taps_of(window, 0, "i32(oy)", "ky"),
         *position(window, 0, "i32(oy)", "ky", height, "iy"),
-        f"for (var kx = 0; kx < {kw}; kx++) {{",
+        taps_of(window, 1, "i32(ox)", "kx"),
         *position(window, 1, "i32(ox)", "kx", width, "ix"),
         f"let pixel = u32((i32(b) * {height} + iy) * {width} + ix);",
         f"let base = pixel * {x.pixel}u + m / {each}u * {inputs}u;",

@@ -32,6 +32,15 @@ class Window:
         return self.kernel == self.strides == ones and self.begins == nothing
 
 
+def taps_of(window: Window, dim: int, out: str, tap: str) -> str:
+    """The head of the loop over a window's rows or columns, those that can reach a place of y."""
+    size, stride = window.kernel[dim], window.strides[dim]
+    if window.transposed and window.dilations[dim] == 1:
+        first = f"({out} + {window.begins[dim]}) % {stride}"
+        return f"for (var {tap} = {first}; {tap} < {size}; {tap} += {stride}) {{"
+    return f"for (var {tap} = 0; {tap} < {size}; {tap}++) {{"
+
+
 def position(window: Window, dim: int, out: str, tap: str, size: int, name: str) -> list[str]:
     """Lines of a loop that say where in the image a tap reads, and pass over what is outside."""
     stride, dilation, begin = window.strides[dim], window.dilations[dim], window.begins[dim]
