@@ -16,6 +16,7 @@ from palmkit.engine.backends.gpu.kernels.attributes import has, integer, integer
 from palmkit.engine.backends.gpu.kernels.grouped import emit_depthwise, emit_grouped
 from palmkit.engine.backends.gpu.kernels.layer import (
     LANES,
+    Convolution,
     Epilogue,
     Window,
     position,
@@ -23,7 +24,7 @@ from palmkit.engine.backends.gpu.kernels.layer import (
     taps_of,
 )
 from palmkit.engine.backends.gpu.kernels.tiles import Product, choose_tiles
-from palmkit.engine.backends.gpu.wgsl import VECTOR, Operand, split
+from palmkit.engine.backends.gpu.wgsl import VECTOR, split
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Array
 from palmkit.engine.steps.plan import PlannedStep
@@ -41,41 +42,23 @@ def _packed(weights: Array) -> Array:
     return np.pad(turned, [(0, 0)] * 3 + [(0, -turned.shape[-1] % VECTOR)])
 
 
-def emit_convolution(
-    emission: Emission,
-    step: PlannedStep,
-    x: Operand,
-    weights: Array,
-    y: Operand,
-    window: Window,
-    group: int = 1,
-) -> None:
-    """Write the dispatch of a convolution; weights: [m, kh, kw, c / group].
-
-    Of the step's other inputs it takes bias, slope, residual, gate and second_image.
-    """
-    outputs, inputs = weights.shape[0], weights.shape[-1]
-    if group > 1 and inputs == 1 and outputs == group:
-        emit_depthwise(emission, step, x, weights, y, window)
-    elif group > 1 and (outputs // group) % VECTOR:
-        emit_grouped(emission, step, x, weights, y, window, group)
+def emit_convolution(conv: Convolution) -> None:
+    """Write the dispatch of a convolution."""
+    outputs, inputs = conv.weights.shape[0], conv.weights.shape[-1]
+    if conv.group > 1 and inputs == 1 and outputs == conv.group:
+        emit_depthwise(conv)
+    elif conv.group > 1 and (outputs // conv.group) % VECTOR:
+        emit_grouped(conv)
     else:
-        _Tiled(emission, step, x, weights, y, window, group).emit()
+        _Tiled(conv).emit()
 
 
 class _Tiled:
     """A convolution by tiles of the output, in the making."""
 
-    def __init__(
-        self,
-        emission: Emission,
-        step: PlannedStep,
-        x: Operand,
-        weights: Array,
-        y: Operand,
-        window: Window,
-        group: int,
-    ) -> None:
+    def __init__(self, conv: Convolution) -> None:
+        emission, step, x, y = conv.emission, conv.step, conv.x, conv.y
+        weights, window, group = conv.weights, conv.window, conv.group
         outputs, inputs = weights.shape[0], weights.shape[-1]
         self._window, self._outputs, self._group = window, outputs, group
         self._shader = shader = Shader(emission, step, wide=y.is_wide(outputs))
@@ -318,7 +301,8 @@ def emit_conv(emission: Emission, step: PlannedStep) -> None:
         _pair(integers(step, "dilations", (1, 1))),
         _pair(integers(step, "pads", (0, 0, 0, 0))[:2]),
     )
-    emit_convolution(emission, step, x, weights, y, window, integer(step, "group", 1))
+    group = integer(step, "group", 1)
+    emit_convolution(Convolution(emission, step, x, weights, y, window, group))
 
 
 @kernel("conv_transpose", "image/pixels weights bias slope", "y/pixels", check=_check_weights)
@@ -337,4 +321,4 @@ def emit_conv_transpose(emission: Emission, step: PlannedStep) -> None:
         _pair(integers(step, "pads", (0, 0, 0, 0))[:2]),
         transposed=True,
     )
-    emit_convolution(emission, step, x, turned, y, window, group)
+    emit_convolution(Convolution(emission, step, x, turned, y, window, group))

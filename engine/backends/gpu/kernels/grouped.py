@@ -4,33 +4,30 @@ from __future__ import annotations
 
 import numpy as np
 
-from palmkit.engine.backends.gpu.emission import THREADS, Emission, Shader
-from palmkit.engine.backends.gpu.kernels.layer import Epilogue, Window, position, store, taps_of
-from palmkit.engine.backends.gpu.wgsl import VECTOR, Operand, split
-from palmkit.engine.ir import Array
-from palmkit.engine.steps.plan import PlannedStep
+from palmkit.engine.backends.gpu.emission import THREADS, Shader
+from palmkit.engine.backends.gpu.kernels.layer import (
+    Convolution,
+    Epilogue,
+    position,
+    store,
+    taps_of,
+)
+from palmkit.engine.backends.gpu.wgsl import VECTOR, split
 
 
-def emit_depthwise(
-    emission: Emission,
-    step: PlannedStep,
-    x: Operand,
-    weights: Array,
-    y: Operand,
-    window: Window,
-) -> None:
+def emit_depthwise(conv: Convolution) -> None:
     """One filter a channel: some pixels of a row share the columns that they read."""
+    emission, x, y, window = conv.emission, conv.x, conv.y, conv.window
     n, height, width, channels = x.dims
     _, rows, columns, _ = y.dims
     kh, kw = window.kernel
     (sy, sx), (dy, dx), (top, left) = window.strides, window.dilations, window.begins
-    wide = x.is_wide(channels) and y.is_wide(channels)
-    shader = Shader(emission, step, wide)
-    epilogue = Epilogue(emission, step, shader, channels)
-    vectors = -(-channels // VECTOR)
-    if window.transposed or not wide:
-        emit_grouped(emission, step, x, weights, y, window, channels)
+    if window.transposed or not (x.is_wide(channels) and y.is_wide(channels)):
+        emit_grouped(conv)
         return
+    shader = Shader(emission, conv.step, wide=True)
+    epilogue = Epilogue(emission, conv.step, shader, channels)
+    vectors = -(-channels // VECTOR)
     pixels = 1
     while pixels < 4 and pixels * 2 <= columns:
         threads = n * rows * -(-columns // (pixels * 2)) * vectors
@@ -38,7 +35,7 @@ def emit_depthwise(
             break
         pixels *= 2
     source, target = shader.access(x, VECTOR), shader.access(y, VECTOR)
-    turned = weights[..., 0].transpose(1, 2, 0).astype(np.float32)
+    turned = conv.weights[..., 0].transpose(1, 2, 0).astype(np.float32)
     packed = shader.constant(turned, VECTOR)
     steps = -(-columns // pixels)
     count = n * rows * steps * vectors
@@ -78,22 +75,15 @@ def emit_depthwise(
     shader.run(body, -(-count // THREADS))
 
 
-def emit_grouped(
-    emission: Emission,
-    step: PlannedStep,
-    x: Operand,
-    weights: Array,
-    y: Operand,
-    window: Window,
-    group: int,
-) -> None:
+def emit_grouped(conv: Convolution) -> None:
     """Any number of channels a group: a thread for each element of the output."""
+    x, weights, y, window = conv.x, conv.weights, conv.y, conv.window
     n, height, width, _ = x.dims
     _, rows, columns, outputs = y.dims
-    each, inputs = outputs // group, weights.shape[-1]
+    each, inputs = outputs // conv.group, weights.shape[-1]
     kw = window.kernel[1]
-    shader = Shader(emission, step, wide=False)
-    epilogue = Epilogue(emission, step, shader, outputs)
+    shader = Shader(conv.emission, conv.step, wide=False)
+    epilogue = Epilogue(conv.emission, conv.step, shader, outputs)
     source, target = shader.access(x), shader.access(y)
     packed = shader.constant(weights.transpose(1, 2, 3, 0).astype(np.float32))
     count = n * rows * columns * outputs

@@ -10,6 +10,7 @@ from palmkit.engine.backends.gpu.emission import Access, Emission, Shader
 from palmkit.engine.backends.gpu.functions import activate
 from palmkit.engine.backends.gpu.kernels.attributes import has, numbers, text
 from palmkit.engine.backends.gpu.wgsl import VECTOR, Operand
+from palmkit.engine.ir import Array
 from palmkit.engine.steps.plan import PlannedStep
 
 LANES = "xyzw"
@@ -30,6 +31,23 @@ class Window:
         """Whether each output pixel is made of the input pixel in its place."""
         ones, nothing = (1, 1), (0, 0)
         return self.kernel == self.strides == ones and self.begins == nothing
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """A step that is a convolution.
+
+    x, y: [n, rows, columns, channels]. weights: [m, kh, kw, c / group]. Of the step's other inputs
+    it takes bias, slope, residual, gate and second_image.
+    """
+
+    emission: Emission
+    step: PlannedStep
+    x: Operand
+    weights: Array
+    y: Operand
+    window: Window
+    group: int = 1
 
 
 def taps_of(window: Window, dim: int, out: str, tap: str) -> str:

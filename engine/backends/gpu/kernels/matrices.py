@@ -8,7 +8,7 @@ from math import prod
 from palmkit.engine.backends.gpu.emission import THREADS, Emission, Shader, kernel
 from palmkit.engine.backends.gpu.kernels.attributes import has, integer, integers
 from palmkit.engine.backends.gpu.kernels.convolution import emit_convolution
-from palmkit.engine.backends.gpu.kernels.layer import Window
+from palmkit.engine.backends.gpu.kernels.layer import Convolution, Window
 from palmkit.engine.backends.gpu.wgsl import VECTOR, split, total
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.steps.plan import PlannedStep
@@ -34,7 +34,7 @@ def emit_matmul(emission: Emission, step: PlannedStep) -> None:
         weights = (value if trans_b else value.T).reshape(n, 1, 1, k)
         pixels = replace(a, dims=(1, 1, m, k), strides=tuple(strides_of((1, 1, m, k))))
         result = replace(y, dims=(1, 1, m, n), strides=tuple(strides_of((1, 1, m, n))))
-        emit_convolution(emission, step, pixels, weights, result, Window((1, 1)))
+        emit_convolution(Convolution(emission, step, pixels, weights, result, Window((1, 1))))
         return
     wide = n % VECTOR == 0 and y.offset % VECTOR == 0
     shader = Shader(emission, step, wide)
