@@ -142,9 +142,9 @@ class Cores(Check):
 
     def check(self, name: str, value: Any) -> None:
         """Raise ValueError if it is no tuple of such numbers."""
+        given: Any = value
         if not isinstance(value, tuple):
             raise ValueError(f"{name}: expected a tuple of numbers, got {value!r}")
-        given: tuple[Any, ...] = value
         for each in given:
             whole(name, each, 0)
 

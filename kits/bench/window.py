@@ -27,6 +27,7 @@ from palmkit.kits.hands.kit import GestureRecognizer
 from palmkit.kits.image import Image, read_image
 from palmkit.kits.kit import Kit
 from palmkit.kits.portrait.kit import PortraitSegmenter
+from palmkit.kits.results.result import PictureResult
 from palmkit.kits.tryon.kit import TryOn
 from palmkit.kits.tryon.look import Look
 
@@ -94,9 +95,13 @@ def main(arguments: list[str] | None = None) -> int:
 def watched(clip: list[Image], make: Callable[..., Kit[Any]] | None, seconds: float) -> Shown:
     """Draw for so long beside a kit that takes "stream" and on_result, or beside none."""
     told: list[str] = []
+
+    def tell(result: PictureResult, frame: Image, timestamp_ms: float | None) -> None:
+        told.append(result.left_out)
+
     kit = None
     if make is not None:
-        kit = make("stream", on_result=lambda result, _, __: told.append(result.left_out))
+        kit = make("stream", on_result=tell)
         # The first frame makes plans.
         kit.submit(clip[0])
         while not told:

@@ -181,10 +181,11 @@ class Things(HasOriginal, PictureResult, Generic[AnyThing]):
             values: Any = getattr(self, each.name)
             # Of each thing some points, in the picture or in space.
             if isinstance(values, np.ndarray) and values.ndim == 3:
-                if values.shape[2] == 2:
-                    places[each.name] = motion.points(values).astype(np.float32)
+                points = cast("NDArray[np.float32]", values)
+                if points.shape[2] == 2:
+                    places[each.name] = motion.points(points).astype(np.float32)
                 else:
-                    places[each.name] = motion.points_in_space(values)
+                    places[each.name] = motion.points_in_space(points)
         boxes = clipped(motion.boxes(self.corners()), self.width, self.height)
         boxes[:, 2:] -= boxes[:, :2]
         moved = _changed(self, boxes=boxes, left_out="frame", **places)

@@ -19,7 +19,7 @@ SIDES = (500, 490)
 
 def looks(budget_ms: float, took_ms: Callable[[int], float], frames: int) -> list[bool]:
     """Which frames are looked at, where the n-th look takes so long and the others half a ms."""
-    budget, made, count = Budget(budget_ms), [], 0
+    budget, made, count = Budget(budget_ms), list[bool](), 0
     for _ in range(frames):
         looked = budget.begin()
         budget.end(took_ms(count) if looked else 0.5, looked=looked)

@@ -62,6 +62,11 @@ class _Device:
     name = "made up"
 
 
+def _device(kind: str) -> _Device:
+    assert kind == "hardware"
+    return _Device()
+
+
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> _Gpu:
     """A GPU that takes no time; the CPU takes a thousandth of a second."""
@@ -70,7 +75,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> _Gpu:
     choice: Any = CHOICES["auto"]
     monkeypatch.setenv("PALMKIT_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(choice, "_gpu", made)
-    monkeypatch.setattr("palmkit.engine.backends.gpu.device.device", lambda kind: _Device())
+    monkeypatch.setattr("palmkit.engine.backends.gpu.device.device", _device)
     monkeypatch.setattr("palmkit.engine.backends.auto.time.perf_counter", lambda: clock[0])
     from palmkit.engine.backends.cpu.program import NativeProgram
 

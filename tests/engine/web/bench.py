@@ -41,13 +41,14 @@ def main() -> None:
             "| network | palmkit | onnxruntime-web | times as fast | native | of native | apart |"
         )
         print("|---|---|---|---|---|---|---|")
-        ratios, shares = [], []
+        ratios, shares = list[float](), list[float]()
         for folder, line in zip(folders, lines, strict=True):
             found = json.loads(line)
             alone = native(folder, options.threads)
             ratios.append(found["onnxruntime"] / found["palmkit"])
             shares.append(alone / found["palmkit"])
-            cells = [found["palmkit"], found["onnxruntime"], ratios[-1], alone, shares[-1]]
+            times: tuple[float, float] = (found["palmkit"], found["onnxruntime"])
+            cells = [*times, ratios[-1], alone, shares[-1]]
             row = " | ".join(f"{cell:.3f}" for cell in cells)
             print(f"| {folder.name} | {row} | {found['apart']:.0e} |")
         means = [float(np.exp(np.mean(np.log(each)))) for each in (ratios, shares)]
