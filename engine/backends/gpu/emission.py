@@ -17,7 +17,7 @@ from palmkit.engine.backends.gpu.dispatches import (
     to_device,
 )
 from palmkit.engine.backends.gpu.functions import helpers
-from palmkit.engine.backends.gpu.wgsl import VECTOR, Operand, indent
+from palmkit.engine.backends.gpu.wgsl import VECTOR, Operand, indent, split
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Array
 from palmkit.engine.steps.placing import aligned
@@ -117,6 +117,27 @@ class Shader:
         begin = f"numbers[{access.slot // 4}].{'xyzw'[access.slot % 4]}"
         of = "u32" if access.width == 1 else "vec4<u32>"
         return f"arena[{begin} + {index}] = bitcast<{of}>({value});"
+
+    def each(
+        self,
+        shape: Sequence[int],
+        names: Sequence[str],
+        body: Iterable[str],
+        declared: Iterable[str] = (),
+    ) -> None:
+        """Add a dispatch of one invocation for each index of a shape.
+
+        names: what the index along each dim is called; without names it is not taken apart. body,
+        declared: as for `run`; the lines see `at` as well, the index counted flat.
+        """
+        count = prod(shape)
+        lines = [
+            f"let at = group * {THREADS}u + thread;",
+            f"if (at >= {count}u) {{ return; }}",
+            *(split("at", shape, names) if names else ()),
+            *body,
+        ]
+        self.run(lines, -(-count // THREADS), declared=declared)
 
     def run(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from palmkit.engine.backends.gpu.emission import THREADS, Shader
+from palmkit.engine.backends.gpu.emission import Shader
 from palmkit.engine.backends.gpu.kernels.layer import (
     Convolution,
     Epilogue,
@@ -12,7 +12,7 @@ from palmkit.engine.backends.gpu.kernels.layer import (
     store,
     taps_of,
 )
-from palmkit.engine.backends.gpu.wgsl import VECTOR, split
+from palmkit.engine.backends.gpu.wgsl import VECTOR
 
 
 def emit_depthwise(conv: Convolution) -> None:
@@ -38,11 +38,7 @@ def emit_depthwise(conv: Convolution) -> None:
     turned = conv.weights[..., 0].transpose(1, 2, 0).astype(np.float32)
     packed = shader.constant(turned, VECTOR)
     steps = -(-columns // pixels)
-    count = n * rows * steps * vectors
     body = [
-        f"let at = group * {THREADS}u + thread;",
-        f"if (at >= {count}u) {{ return; }}",
-        *split("at", [n, rows, steps, vectors], ["b", "oy", "step_x", "m"]),
         f"let ox = step_x * {pixels}u;",
         *[f"var sum_{p} = {epilogue.begin('m')};" for p in range(pixels)],
         f"let begin = i32(ox) * {sx} - {left};",
@@ -72,7 +68,7 @@ def emit_depthwise(conv: Convolution) -> None:
         if columns % pixels and p:
             each = [f"if (ox + {p}u < {columns}u) {{", *each, "}"]
         body += each
-    shader.run(body, -(-count // THREADS))
+    shader.each([n, rows, steps, vectors], ["b", "oy", "step_x", "m"], body)
 
 
 def emit_grouped(conv: Convolution) -> None:
@@ -86,14 +82,10 @@ def emit_grouped(conv: Convolution) -> None:
     epilogue = Epilogue(conv.emission, conv.step, shader, outputs)
     source, target = shader.access(x), shader.access(y)
     packed = shader.constant(weights.transpose(1, 2, 3, 0).astype(np.float32))
-    count = n * rows * columns * outputs
     value = shader.read(source, "(base + c)")
     weight = shader.read(packed, f"((u32(ky * {kw} + kx) * {inputs}u + c) * {outputs}u + m)")
     pixel = f"(b * {rows}u + oy) * {columns}u + ox"
     body = [
-        f"let at = group * {THREADS}u + thread;",
-        f"if (at >= {count}u) {{ return; }}",
-        *split("at", [n, rows, columns, outputs], ["b", "oy", "ox", "m"]),
         "var sum = 0.0;",
         taps_of(window, 0, "i32(oy)", "ky"),
         *position(window, 0, "i32(oy)", "ky", height, "iy"),
@@ -110,4 +102,4 @@ def emit_grouped(conv: Convolution) -> None:
         *epilogue.lines("all", pixel, "vector"),
         shader.write(target, f"(({pixel}) * {y.pixel}u + m)", "all[m % 4u]"),
     ]
-    shader.run(body, -(-count // THREADS))
+    shader.each([n, rows, columns, outputs], ["b", "oy", "ox", "m"], body)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from palmkit.engine.backends.gpu.emission import THREADS, Emission, Shader, kernel
+from palmkit.engine.backends.gpu.emission import Emission, Shader, kernel
 from palmkit.engine.backends.gpu.kernels.attributes import has, integer, integers
 from palmkit.engine.backends.gpu.kernels.convolution import emit_convolution
 from palmkit.engine.backends.gpu.kernels.layer import Convolution, Window
-from palmkit.engine.backends.gpu.wgsl import VECTOR, split, total
+from palmkit.engine.backends.gpu.wgsl import VECTOR, total
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.steps.plan import PlannedStep
 from palmkit.engine.steps.step import Step, strides_of
@@ -52,15 +52,11 @@ def emit_matmul(emission: Emission, step: PlannedStep) -> None:
         place = inner[1].replace("j", f"(q * {by}u + {lane}u)")
         both.append(shader.read(right, place))
     products = both[0] if by == 1 else f"vec4<f32>({', '.join(both)})"
-    count = prod(batch) * m * per_row
     begin = f"{of}(0)"
     if has(step, "bias"):
         bias = shader.constant(emission.value(step.inputs["bias"]).reshape(-1), by)
         begin = shader.read(bias, "q")
     body = [
-        f"let at = group * {THREADS}u + thread;",
-        f"if (at >= {count}u) {{ return; }}",
-        *split("at", [*batch, m, per_row], [*batch_names, "row", "q"]),
         f"let a_at = {a_begin} + row * {k}u;",
         f"let b_at = {b_begin};",
         f"var sum = {begin};",
@@ -69,4 +65,4 @@ def emit_matmul(emission: Emission, step: PlannedStep) -> None:
         "}",
         shader.write(target, "at", "sum"),
     ]
-    shader.run(body, -(-count // THREADS))
+    shader.each([*batch, m, per_row], [*batch_names, "row", "q"], body)

@@ -7,10 +7,10 @@ from math import prod
 
 import numpy as np
 
-from palmkit.engine.backends.gpu.emission import THREADS, Emission, Shader, kernel
+from palmkit.engine.backends.gpu.emission import Emission, Shader, kernel
 from palmkit.engine.backends.gpu.kernels.attributes import integer, integers
 from palmkit.engine.backends.gpu.kernels.pointwise import pointwise
-from palmkit.engine.backends.gpu.wgsl import VECTOR, split
+from palmkit.engine.backends.gpu.wgsl import VECTOR
 from palmkit.engine.errors import BackendError, UnsupportedError
 from palmkit.engine.ir import Array
 from palmkit.engine.steps.plan import PlannedStep
@@ -58,18 +58,15 @@ def take(
     x = shader.access(source, width)
     row = inner // width
     target, places = shader.access(y, width), shader.constant(table.astype(np.int32))
-    count = outer * size * row
     index = shader.read(places, f"(o * {table_stride}u + t)")
-    shader.run(
+    shader.each(
+        [outer, size, row],
+        ["o", "t", "i"],
         [
-            f"let at = group * {THREADS}u + thread;",
-            f"if (at >= {count}u) {{ return; }}",
-            *split("at", [outer, size, row], ["o", "t", "i"]),
             f"let place = u32({index});",
             f"let value = {shader.read(x, f'((o * {axis}u + place) * {row}u + i)')};",
             shader.write(target, "at", "value"),
         ],
-        -(-count // THREADS),
     )
 
 
@@ -119,31 +116,25 @@ def emit_interleave(emission: Emission, step: PlannedStep) -> None:
         access = shader.access(part)
         reads.append(shader.read(access, f"(o * {part.pixel}u + {{place}})"))
     outer = y.elements // y.dims[-1]
-    body = [f"let at = group * {THREADS}u + thread;"]
     if wide:
         row = y.dims[-1] // VECTOR
         each = VECTOR // n
         values = [reads[i % n].format(place=f"q * {each}u + {i // n}u") for i in range(VECTOR)]
         target = shader.access(y, VECTOR)
-        body += [
-            f"if (at >= {outer * row}u) {{ return; }}",
-            *split("at", [outer, row], ["o", "q"]),
+        body = [
             f"let value = vec4<{y.scalar}>({', '.join(values)});",
             shader.write(target, f"(o * {y.pixel // VECTOR}u + q)", "value"),
         ]
-        shader.run(body, -(-outer * row // THREADS))
+        shader.each([outer, row], ["o", "q"], body)
         return
     target = shader.access(y)
-    count = outer * y.dims[-1]
     cases = [
         f"case {i}u: {{ value = {read.format(place=f'r * {inner}u + i')}; }}"
         for i, read in enumerate(reads[1:], 1)
     ]
-    body += [
-        f"if (at >= {count}u) {{ return; }}",
-        *split("at", [outer, runs, n, inner], ["o", "r", "j", "i"]),
+    body = [
         f"var value = {reads[0].format(place=f'r * {inner}u + i')};",
         f"switch (j) {{ {' '.join(cases)} default: {{ }} }}",
         shader.write(target, f"(o * {y.pixel}u + at % {y.dims[-1]}u)", "value"),
     ]
-    shader.run(body, -(-count // THREADS))
+    shader.each([outer, runs, n, inner], ["o", "r", "j", "i"], body)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import prod
 
-from palmkit.engine.backends.gpu.emission import THREADS, Emission, Shader
-from palmkit.engine.backends.gpu.wgsl import VECTOR, Operand, split, total, vector
+from palmkit.engine.backends.gpu.emission import Emission, Shader
+from palmkit.engine.backends.gpu.wgsl import VECTOR, Operand, total, vector
 from palmkit.engine.steps.lowering import collapse
 from palmkit.engine.steps.plan import PlannedStep
 
@@ -31,13 +30,8 @@ def pointwise(
     shader = Shader(emission, step, wide)
     inner = dims[-1]
     counted = [*dims[:-1], inner // VECTOR] if wide else dims
-    count = prod(counted)
     names = [f"i{i}" for i in range(len(counted))]
-    body = [
-        f"let at = group * {THREADS}u + thread;",
-        f"if (at >= {count}u) {{ return; }}",
-        *split("at", counted, names),
-    ]
+    body: list[str] = []
     values: list[str] = []
     for i, ((operand, _), walk) in enumerate(zip(walks, strides[1:], strict=True)):
         text = _read(shader, operand, walk, names, wide)
@@ -48,7 +42,7 @@ def pointwise(
     target = shader.access(y, VECTOR if wide else 1)
     body.append(f"let result: {of} = {expression(shader, values, of)};")
     body.append(shader.write(target, _index(names, strides[0], wide), "result"))
-    shader.run(body, -(-count // THREADS))
+    shader.each(counted, names, body)
 
 
 def _is_wide(dims: Sequence[int], strides: Sequence[int], y: Operand) -> bool:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from palmkit.engine.backends.gpu.emission import THREADS, Emission, Shader, kernel
+from palmkit.engine.backends.gpu.emission import Emission, Shader, kernel
 from palmkit.engine.backends.gpu.kernels.attributes import integer, integers, text
-from palmkit.engine.backends.gpu.wgsl import VECTOR, is_nan, number, split
+from palmkit.engine.backends.gpu.wgsl import VECTOR, is_nan, number
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.steps.plan import PlannedStep
 from palmkit.engine.steps.step import Step
@@ -25,7 +25,6 @@ def emit_pool(emission: Emission, step: PlannedStep) -> None:
     shader = Shader(emission, step, wide)
     source, target = shader.access(x, by), shader.access(y, by)
     of, row = source.of, channels // by
-    count = n * rows * columns * row
     place = f"(((b * {height}u + u32(iy)) * {width}u + u32(ix)) * {x.pixel // by}u + c)"
     value = shader.read(source, place)
     if is_max:
@@ -40,9 +39,6 @@ def emit_pool(emission: Emission, step: PlannedStep) -> None:
     if not is_max and counted:
         each = f"result += {value};"
     body = [
-        f"let at = group * {THREADS}u + thread;",
-        f"if (at >= {count}u) {{ return; }}",
-        *split("at", [n, rows, columns, row], ["b", "oy", "ox", "c"]),
         f"var result: {of} = {begin};",
         *([] if is_max else ["var taps = 0.0;"]),
         f"for (var ky = 0; ky < {kh}; ky++) {{",
@@ -58,7 +54,7 @@ def emit_pool(emission: Emission, step: PlannedStep) -> None:
             target, f"(((b * {rows}u + oy) * {columns}u + ox) * {y.pixel // by}u + c)", "result"
         ),
     ]
-    shader.run(body, -(-count // THREADS))
+    shader.each([n, rows, columns, row], ["b", "oy", "ox", "c"], body)
 
 
 @kernel("max_pool_indices", "image", "y indices")
@@ -74,7 +70,6 @@ def emit_max_pool_indices(emission: Emission, step: PlannedStep) -> None:
     in_window = integer(step, "in_window")
     shader = Shader(emission, step, wide=False)
     source, target, indices = shader.access(x), shader.access(y), shader.access(places)
-    count = y.elements
     value = shader.read(
         source, f"(((b * {height}u + u32(iy)) * {width}u + u32(ix)) * {channels}u + c)"
     )
@@ -89,9 +84,6 @@ def emit_max_pool_indices(emission: Emission, step: PlannedStep) -> None:
         numbers = is_nan("best", "f32"), is_nan("value", "f32")
         better = f"!{numbers[0]} && (value > best || {numbers[1]}) || !found"
     body = [
-        f"let at = group * {THREADS}u + thread;",
-        f"if (at >= {count}u) {{ return; }}",
-        *split("at", [n, rows, columns, channels], ["b", "oy", "ox", "c"]),
         f"var best = {begin};",
         first,
         *([] if in_window else ["var found = false;"]),
@@ -109,7 +101,7 @@ def emit_max_pool_indices(emission: Emission, step: PlannedStep) -> None:
         shader.write(target, "at", "best"),
         shader.write(indices, "at", "place"),
     ]
-    shader.run(body, -(-count // THREADS))
+    shader.each([n, rows, columns, channels], ["b", "oy", "ox", "c"], body)
 
 
 def _check_apart(step: Step) -> None:
@@ -129,21 +121,11 @@ def emit_max_unpool(emission: Emission, step: PlannedStep) -> None:
     top, left = integers(step, "begins", (0, 0))
     zeros = Shader(emission, step, wide=False)
     written = zeros.access(y)
-    zeros.run(
-        [
-            f"let at = group * {THREADS}u + thread;",
-            f"if (at < {y.elements}u) {{ {zeros.write(written, 'at', '0.0')} }}",
-        ],
-        -(-y.elements // THREADS),
-    )
+    zeros.each([y.elements], [], [zeros.write(written, "at", "0.0")])
     shader = Shader(emission, step, wide=False)
     source, indices, target = shader.access(x), shader.access(places), shader.access(y)
-    count = x.elements
     place = f"((b * {rows}u + u32(row)) * {columns}u + u32(column)) * {channels}u + c"
     body = [
-        f"let at = group * {THREADS}u + thread;",
-        f"if (at >= {count}u) {{ return; }}",
-        *split("at", [n, height, width, channels], ["b", "i", "j", "c"]),
         f"let index = {shader.read(indices, 'at')};",
         # Far outside in either case; a float that is larger has no integer.
         "if (abs(index) > 1e9) { return; }",
@@ -153,4 +135,4 @@ def emit_max_unpool(emission: Emission, step: PlannedStep) -> None:
         f"if (row < 0 || row >= {rows} || column < 0 || column >= {columns}) {{ return; }}",
         shader.write(target, f"({place})", shader.read(source, "at")),
     ]
-    shader.run(body, -(-count // THREADS))
+    shader.each([n, height, width, channels], ["b", "i", "j", "c"], body)

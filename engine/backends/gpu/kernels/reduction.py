@@ -98,10 +98,7 @@ def emit_reduce(emission: Emission, step: PlannedStep) -> None:
         "l2": "sqrt(result)",
     }.get(op, "result")
     body = [
-        f"let lane = thread % {lanes}u;",
-        f"let row = thread / {lanes}u;",
-        f"let at = group * {lanes}u + lane;",
-        f"let known = min(at, {count - 1}u);",
+        *_own_line(count, lanes),
         *split("known", shape, names),
         f"var result: {of} = {start};",
         f"for (var r = row; r < {length}u; r += {rows}u) {{",
@@ -115,19 +112,23 @@ def emit_reduce(emission: Emission, step: PlannedStep) -> None:
     shader.run(body, -(-count // lanes), threads, [declared_parts(threads, of)])
 
 
+def _own_line(count: int, lanes: int) -> list[str]:
+    """Lines that say which line is a thread's: `at`, and one that there is, `known`."""
+    return [
+        f"let lane = thread % {lanes}u;",
+        f"let row = thread / {lanes}u;",
+        f"let at = group * {lanes}u + lane;",
+        f"let known = min(at, {count - 1}u);",
+    ]
+
+
 def _lines(
     emission: Emission, count: int, length: int, least_lanes: int = 1
 ) -> tuple[int, int, list[str]]:
     """How many threads share a line, how many lines a workgroup has, and lines of text for it."""
     rows = rows_of(emission.target.threads, length)
     lanes = max(least_lanes, THREADS // rows)
-    text = [
-        f"let lane = thread % {lanes}u;",
-        f"let row = thread / {lanes}u;",
-        f"let at = group * {lanes}u + lane;",
-        f"let known = min(at, {count - 1}u);",
-    ]
-    return rows, lanes, text
+    return rows, lanes, _own_line(count, lanes)
 
 
 @kernel("softmax", "x")
@@ -230,8 +231,6 @@ def emit_local_response(emission: Emission, step: PlannedStep) -> None:
     count = y.elements
     scale = number(step, "alpha") / size
     body = [
-        f"let at = group * {THREADS}u + thread;",
-        f"if (at >= {count}u) {{ return; }}",
         f"let c = at % {channels}u;",
         "let base = at - c;",
         "var sum = 0.0;",
@@ -244,7 +243,7 @@ def emit_local_response(emission: Emission, step: PlannedStep) -> None:
         f"let result = {shader.read(source, 'at')} / pow(base_of, {number(step, 'beta')!r});",
         shader.write(target, "at", "result"),
     ]
-    shader.run(body, -(-count // THREADS))
+    shader.each([count], [], body)
 
 
 @kernel("arg_max", "x")
@@ -264,8 +263,6 @@ def emit_arg_max(emission: Emission, step: PlannedStep) -> None:
         ahead = "true" if integer(step, "last") else f"!{known}"
         better = f"({better}) && !{known} || {strange} && ({ahead})"
     body = [
-        f"let at = group * {THREADS}u + thread;",
-        f"if (at >= {count}u) {{ return; }}",
         f"let base = at / {inner}u * {axis * inner}u + at % {inner}u;",
         f"var best = {shader.read(source, 'base')};",
         "var place = 0;",
@@ -275,7 +272,7 @@ def emit_arg_max(emission: Emission, step: PlannedStep) -> None:
         "}",
         shader.write(target, "at", "place"),
     ]
-    shader.run(body, -(-count // THREADS))
+    shader.each([count], [], body)
 
 
 def _check_cum_sum(step: Step) -> None:
@@ -296,8 +293,6 @@ def emit_cum_sum(emission: Emission, step: PlannedStep) -> None:
     written = shader.write(target, "place", "sum")
     both += [written, "sum += value;"] if integer(step, "exclusive") else ["sum += value;", written]
     body = [
-        f"let at = group * {THREADS}u + thread;",
-        f"if (at >= {count}u) {{ return; }}",
         f"let base = at / {inner}u * {axis * inner}u + at % {inner}u;",
         f"var sum = {x.scalar}(0);",
         f"for (var i = 0u; i < {axis}u; i++) {{",
@@ -305,4 +300,4 @@ def emit_cum_sum(emission: Emission, step: PlannedStep) -> None:
         *[f"  {line}" for line in both],
         "}",
     ]
-    shader.run(body, -(-count // THREADS))
+    shader.each([count], [], body)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from palmkit.engine.backends.gpu.emission import THREADS, Emission, Shader, kernel
+from palmkit.engine.backends.gpu.emission import Emission, Shader, kernel
 from palmkit.engine.backends.gpu.kernels.attributes import integer, text
 from palmkit.engine.backends.gpu.kernels.movement import constant_indices
-from palmkit.engine.backends.gpu.wgsl import VECTOR, split
+from palmkit.engine.backends.gpu.wgsl import VECTOR
 from palmkit.engine.steps.plan import PlannedStep
 
 
@@ -20,7 +20,6 @@ def emit_resize(emission: Emission, step: PlannedStep) -> None:
     shader = Shader(emission, step, wide)
     source, target = shader.access(x, by), shader.access(y, by)
     row = channels // by
-    count = n * rows * columns * row
 
     def table(name: str, index: str) -> str:
         return shader.read(shader.constant(emission.value(step.inputs[name])), index)
@@ -45,15 +44,13 @@ def emit_resize(emission: Emission, step: PlannedStep) -> None:
         ]
     else:
         lines.append(f"let result = {pixel('iy', 'ix')};")
-    shader.run(
+    shader.each(
+        [n, rows, columns, row],
+        ["b", "oy", "ox", "c"],
         [
-            f"let at = group * {THREADS}u + thread;",
-            f"if (at >= {count}u) {{ return; }}",
-            *split("at", [n, rows, columns, row], ["b", "oy", "ox", "c"]),
             *lines,
             shader.write(target, "at", "result"),
         ],
-        -(-count // THREADS),
     )
 
 
@@ -70,12 +67,10 @@ def emit_resample(emission: Emission, step: PlannedStep) -> None:
     source, target = shader.access(x, by), shader.access(y, by)
     places, factors = shader.constant(indices), shader.constant(weights.astype("float32"))
     row = inner // by
-    count = outer * size * row
-    shader.run(
+    shader.each(
+        [outer, size, row],
+        ["o", "p", "i"],
         [
-            f"let at = group * {THREADS}u + thread;",
-            f"if (at >= {count}u) {{ return; }}",
-            *split("at", [outer, size, row], ["o", "p", "i"]),
             f"var result = {source.of}(0);",
             f"for (var t = 0u; t < {taps}u; t++) {{",
             f"  let place = u32({shader.read(places, f'(p * {taps}u + t)')});",
@@ -84,7 +79,6 @@ def emit_resample(emission: Emission, step: PlannedStep) -> None:
             "}",
             shader.write(target, "at", "result"),
         ],
-        -(-count // THREADS),
     )
 
 
@@ -122,15 +116,13 @@ def emit_grid_sample(emission: Emission, step: PlannedStep) -> None:
     unscaled = "(at + 1.0) / 2.0 * (size - 1.0)" if corners else "((at + 1.0) * size - 1.0) / 2.0"
     shader = Shader(emission, step, wide=False)
     source, points, target = shader.access(x), shader.access(grid), shader.access(y)
-    count = y.elements
     inside = f"row >= 0 && row < {height} && column >= 0 && column < {width} && weight != 0.0"
     at_pixel = f"((b * {height}u + u32(row)) * {width}u + u32(column)) * {channels}u + c"
     place = f"((b * {rows}u + oy) * {columns}u + ox) * 2u"
-    shader.run(
+    shader.each(
+        [n, rows, columns, channels],
+        ["b", "oy", "ox", "c"],
         [
-            f"let at = group * {THREADS}u + thread;",
-            f"if (at >= {count}u) {{ return; }}",
-            *split("at", [n, rows, columns, channels], ["b", "oy", "ox", "c"]),
             f"let py = place({shader.read(points, f'({place} + 1u)')}, {float(height)!r});",
             f"let px = place({shader.read(points, f'({place})')}, {float(width)!r});",
             "let fy = py - floor(py); let fx = px - floor(px);",
@@ -142,6 +134,5 @@ def emit_grid_sample(emission: Emission, step: PlannedStep) -> None:
             "}",
             shader.write(target, "at", "result"),
         ],
-        -(-count // THREADS),
         declared=[_PLACE.format(unscaled=unscaled, nearest=nearest, padded=padded)],
     )
