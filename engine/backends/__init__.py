@@ -74,7 +74,7 @@ class SlicedProgram(Program, Protocol):
     """A program that can let others have the processor within a run."""
 
     def run_in_slices(self, inputs: Mapping[str, Array], slice_ms: float) -> dict[str, Array]:
-        """As run; work goes on for so many ms at a time, more or less."""
+        """Do as `run` does, and let other threads go first about every slice_ms milliseconds."""
         ...
 
 

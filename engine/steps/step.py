@@ -282,7 +282,8 @@ class Kernels:
     ) -> Step:
         """A step with its operands in the kernel's order.
 
-        Raises KeyError for a kernel, and ValueError for an operand, that the runtime does not have.
+        Raises KeyError for a kernel, and ValueError for an operand, that the runtime does not have,
+        and what `check` raises.
         """
         known_inputs, known_outputs = self._operands[kernel]
         ordered = _ordered(kernel, known_inputs, inputs)
@@ -292,7 +293,12 @@ class Kernels:
             raise ValueError(f"kernel {kernel}: an output is left out before {[*written][-1]}")
         if in_place is not None and ordered.get(in_place) is None:
             raise ValueError(f"kernel {kernel}: nothing to write over: {in_place}")
-        return Step(kernel, node, ordered, results, attrs or {}, in_place)
+        step = Step(kernel, node, ordered, results, attrs or {}, in_place)
+        self.check(step)
+        return step
+
+    def check(self, step: Step) -> None:
+        """Raise UnsupportedError for a step that the kernels cannot do; these can do all."""
 
 
 def _ordered(

@@ -1,8 +1,8 @@
-"""From a plan's steps to dispatches: what the kernels' emitters write to, and how they register."""
+"""What the emitters of kernels register with, and write the dispatches of a plan's steps to."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -22,7 +22,7 @@ from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Array
 from palmkit.engine.steps.placing import aligned
 from palmkit.engine.steps.plan import Plan, PlannedStep, Tensor
-from palmkit.engine.steps.step import Kernels, Step, StepAttr, View, strides_of
+from palmkit.engine.steps.step import Kernels, Step, strides_of
 
 THREADS = 64
 MOST_GROUPS = 65535
@@ -339,20 +339,10 @@ class GpuKernels(Kernels):
         super().__init__(_ROWS)
         self._dtypes = dtypes
 
-    def step(
-        self,
-        kernel: str,
-        node: str,
-        inputs: Mapping[str, View | None],
-        outputs: Mapping[str, View],
-        attrs: Mapping[str, StepAttr] | None = None,
-        in_place: str | None = None,
-    ) -> Step:
-        """A step with its operands in the kernel's order; UnsupportedError if it is refused."""
-        step = super().step(kernel, node, inputs, outputs, attrs, in_place)
+    def check(self, step: Step) -> None:
+        """Raise UnsupportedError for a step that there are no dispatches for."""
         for view in (*step.reads, *step.writes):
             if view.dtype not in self._dtypes:
                 raise UnsupportedError(f"{view.dtype} is not supported")
-        if kernel in _CHECKS:
-            _CHECKS[kernel](step)
-        return step
+        if step.kernel in _CHECKS:
+            _CHECKS[step.kernel](step)

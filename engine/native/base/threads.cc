@@ -88,7 +88,7 @@ void Watch::end_slice() const {
 
 void Watch::look() {
   if (slice_ > Clock::duration::zero()) end_slice();
-  if (std::this_thread::get_id() == caller_) ask();
+  if (ask_ && std::this_thread::get_id() == caller_) ask();
   if (ended_.load(std::memory_order_relaxed)) fail(Fault::kBackend, "the run was interrupted");
 }
 

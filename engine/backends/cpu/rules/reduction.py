@@ -59,7 +59,7 @@ def _reduce(
 
 @rule(*REDUCTIONS)
 def lower_reduce(lowering: Lowering, node: Node) -> None:
-    """Over any axes, in whatever order the input lies."""
+    """Reduce over any axes, in whatever order the input lies."""
     x = node.inputs[0]
     whole = node.op in ("reduce_sum", "reduce_max", "reduce_min", "reduce_prod")
     lowering.need_dtype(x, dtypes=("float32", *INTEGERS) if whole else ("float32",))

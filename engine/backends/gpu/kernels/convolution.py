@@ -292,7 +292,7 @@ def _check_weights(step: Step) -> None:
     check=_check_weights,
 )
 def emit_conv(emission: Emission, step: PlannedStep) -> None:
-    """Of pictures."""
+    """Convolve pictures of any kernel size, stride and group."""
     x, y = emission.operand(step.inputs["image"]), emission.operand(step.outputs["y"])
     weights = emission.value(step.inputs["weights"])
     window = Window(
@@ -307,7 +307,7 @@ def emit_conv(emission: Emission, step: PlannedStep) -> None:
 
 @kernel("conv_transpose", "image/pixels weights bias slope", "y/pixels", check=_check_weights)
 def emit_conv_transpose(emission: Emission, step: PlannedStep) -> None:
-    """Of pictures: each output pixel finds the input pixels that reach it."""
+    """Convolve the transposed way: each output pixel finds the input pixels that reach it."""
     x, y = emission.operand(step.inputs["image"]), emission.operand(step.outputs["y"])
     weights, group = emission.value(step.inputs["weights"]), integer(step, "group", 1)
     # From [c, kh, kw, m / group].

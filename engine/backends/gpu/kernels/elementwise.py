@@ -179,7 +179,7 @@ def _check_cast(step: Step) -> None:
 
 @kernel("cast", "x", check=_check_cast)
 def emit_cast(emission: Emission, step: PlannedStep) -> None:
-    """Of each dtype as numpy casts it."""
+    """Cast each dtype as numpy does."""
     source = emission.tensor(step.inputs["x"]).dtype
     target = emission.tensor(step.outputs["y"]).dtype
 

@@ -24,7 +24,7 @@ def the_value(shader: Shader, values: Sequence[str], of: str) -> str:
 
 @kernel("copy", "x/strides", "y/strides")
 def emit_copy(emission: Emission, step: PlannedStep) -> None:
-    """From strides to strides."""
+    """Copy between views of any strides."""
     x = emission.operand(step.inputs["x"])
     y = emission.operand(step.outputs["y"])
     pointwise(emission, step, y.dims, [(x, x.strides)], y, y.strides, the_value)

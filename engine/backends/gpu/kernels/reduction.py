@@ -59,7 +59,7 @@ def _check_integers(step: Step) -> None:
 @kernel("reduce_integers", "x", check=_check_integers)
 @kernel("reduce", "x")
 def emit_reduce(emission: Emission, step: PlannedStep) -> None:
-    """Over any dims."""
+    """Reduce over any dims."""
     op = text(step, "op")
     y = emission.operand(step.outputs["y"])
     out_shape, (out_strides,) = collapse(integers(step, "out_shape"), integers(step, "out_strides"))
@@ -133,7 +133,7 @@ def _lines(
 
 @kernel("softmax", "x")
 def emit_softmax(emission: Emission, step: PlannedStep) -> None:
-    """Of lines x[outer, :, inner]."""
+    """Write the softmax of each line x[outer, :, inner]."""
     outer, axis, inner = (integer(step, name) for name in ("outer", "axis", "inner"))
     x, y = emission.operand(step.inputs["x"]), emission.operand(step.outputs["y"])
     count = outer * inner

@@ -33,7 +33,7 @@ class Product:
 
 @dataclass(frozen=True)
 class Tiles:
-    """Who computes what.
+    """Which outputs each thread of a workgroup computes.
 
     pixels, vectors: the outputs of one thread, side by side. splits: threads that share out the
     input channels of the same outputs. columns, rows: of a workgroup's other threads, along the
