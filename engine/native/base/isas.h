@@ -3,7 +3,16 @@
 #include <string>
 #include <vector>
 
+#include "base/cpu.h"
+
 namespace palm {
+
+// The bits of all sets that the library has kernels for; what asks for others is left out of it.
+constexpr uint32_t kBuiltIsas = kScalar
+#define PALM_SET(set, need) | (need)
+#include "base/every_set.inc"
+#undef PALM_SET
+    ;
 
 // The bits of the set called `name`, or of the host where that is empty. Throws Error where the host
 // does not have it.

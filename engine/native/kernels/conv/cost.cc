@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "base/isas.h"
 #include "kernels/gemm_bf16/gemm_bf16.h"
 
 namespace palm {
@@ -67,6 +68,7 @@ constexpr ConvPrices kPricesAmxBf16 = {
 };
 
 const ConvPrices& prices_of(uint32_t isa, bool bf16) {
+  isa &= kBuiltIsas;
   if ((isa & kAmxBf16) == kAmxBf16) return bf16 ? kPricesAmxBf16 : kPricesAmx;
   // Those of float16 were not measured.
   if (bf16 && (isa & kAvx512Bf16) == kAvx512Bf16) return kPricesBf16;

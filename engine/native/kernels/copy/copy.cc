@@ -112,7 +112,10 @@ class Copy : public Step {
   void sink_contiguous_dims() {
     const auto move_last = [&](auto is) {
       const auto found = std::find_if(dims_.begin(), dims_.end(), is);
-      if (found != dims_.end()) std::rotate(found, found + 1, dims_.end());
+      if (found == dims_.end()) return;
+      const Dim last = *found;
+      dims_.erase(found);
+      dims_.push_back(last);
     };
     move_last([](const Dim& d) { return d.x == 1; });
     move_last([](const Dim& d) { return d.y == 1; });
