@@ -11,8 +11,6 @@ using namespace palm;
 
 using Bytes = std::vector<uint8_t, AlignedAllocator<uint8_t>>;
 
-constexpr uint8_t kUntouched = 77;
-
 struct Int8Case : ConvCase {
   int64_t x_zero, y_zero, low, high, z_zero, inner_zero, inner_low, inner_high;
   int64_t sum_zero, sum_low, sum_high;
@@ -101,24 +99,32 @@ float expect_float(const Int8Case& c, const Values& v, size_t i) {
   return rounded(static_cast<float>(sum_at(c, v, i / c.out(), m)) * v.scale[m]);
 }
 
-void check_floats(const char* isa_name, const Int8Case& c, const Values& v, OneStep& step,
-                  uint32_t isa, Random& random) {
-  constexpr float kFloatUntouched = 77;
-  const size_t count = c.count();
+// A set of instructions that this machine has.
+struct Set {
+  const char* name;
+  uint32_t isa;
+};
+
+template <class T>
+void check_runs(const Set& set, const Int8Case& c, OneStep& step,
+                const std::vector<T, AlignedAllocator<T>>& expected, Random& random) {
+  constexpr T kUntouched = 77;
+  const size_t count = expected.size();
   for (int threads : {1, 3}) {
-    Vector y(count + 1, kFloatUntouched);
-    step.make(isa, threads).run({y.data()});
+    std::vector<T, AlignedAllocator<T>> y(count + 1, kUntouched);
+    step.make(set.isa, threads).run({y.data()});
     for (size_t i = 0; i < count; ++i) {
-      PALM_CHECK(y[i] == expect_float(c, v, i), "%s: %s, %d threads: y[%zu] is %g", isa_name,
-                 c.text().c_str(), threads, i, static_cast<double>(y[i]));
+      PALM_CHECK(y[i] == expected[i], "%s: %s, %d threads: y[%zu] is %g, expected %g", set.name,
+                 c.text().c_str(), threads, i, static_cast<double>(y[i]),
+                 static_cast<double>(expected[i]));
     }
-    PALM_CHECK(y[count] == kFloatUntouched, "%s: %s: past the end", isa_name, c.text().c_str());
-    PALM_CHECK(step.in_wider_pixels(random).make(isa, threads).writes(y),
-               "%s: %s: channels of wider pixels are not the same", isa_name, c.text().c_str());
+    PALM_CHECK(y[count] == kUntouched, "%s: %s: wrote past the end", set.name, c.text().c_str());
+    PALM_CHECK(step.in_wider_pixels(random).make(set.isa, threads).writes(expected),
+               "%s: %s: channels of wider pixels are not the same", set.name, c.text().c_str());
   }
 }
 
-void check(const char* isa_name, uint32_t isa, const Int8Case& c, Random& random) {
+void check(const std::vector<Set>& sets, const Int8Case& c, Random& random) {
   const Values v(c, random);
   const size_t out = c.out(), count = c.count();
   const std::vector<size_t> y_shape{c.images, c.out_height(), c.out_width(), out};
@@ -148,23 +154,18 @@ void check(const char* isa_name, uint32_t isa, const Int8Case& c, Random& random
         .attr("sum_low", c.sum_low)
         .attr("sum_high", c.sum_high);
   }
-  if (c.is_float) return check_floats(isa_name, c, v, step, isa, random);
-  Bytes expected(count);
-  for (size_t i = 0; i < count; ++i) expected[i] = expect(c, v, i);
-  for (int threads : {1, 3}) {
-    Bytes y(count + 1, kUntouched);
-    step.make(isa, threads).run({y.data()});
-    for (size_t i = 0; i < count; ++i) {
-      PALM_CHECK(y[i] == expected[i], "%s: %s, %d threads: y[%zu] is %d, expected %d", isa_name,
-                 c.text().c_str(), threads, i, y[i], expected[i]);
-    }
-    PALM_CHECK(y[count] == kUntouched, "%s: %s: wrote past the end", isa_name, c.text().c_str());
-    PALM_CHECK(step.in_wider_pixels(random).make(isa, threads).writes(expected),
-               "%s: %s: channels of wider pixels are not the same", isa_name, c.text().c_str());
+  if (c.is_float) {
+    Vector expected(count);
+    for (size_t i = 0; i < count; ++i) expected[i] = expect_float(c, v, i);
+    for (const Set& set : sets) check_runs(set, c, step, expected, random);
+  } else {
+    Bytes expected(count);
+    for (size_t i = 0; i < count; ++i) expected[i] = expect(c, v, i);
+    for (const Set& set : sets) check_runs(set, c, step, expected, random);
   }
 }
 
-void check(const char* isa_name, uint32_t isa) {
+void check(const std::vector<Set>& sets) {
   Random random;
   const auto pick = [&](std::initializer_list<size_t> from) {
     return from.begin()[random.bits() % from.size()];
@@ -214,18 +215,20 @@ void check(const char* isa_name, uint32_t isa) {
       if (i % 4 == 1) c.sum_low = any(), c.sum_high = std::max(c.sum_low, any());
     }
     c.is_float = !c.slope && !c.residual_channels && i % 11 < 3;
-    check(isa_name, isa, c, random);
+    check(sets, c, random);
   }
 }
 
 }  // namespace
 
 int main() {
+  std::vector<Set> sets;
 #define PALM_INT8_ISA(isa, need) \
-  if (runs_here(need)) check(#isa, need);
+  if (runs_here(need)) sets.push_back({#isa, need});
 #define PALM_FILE_ISA(isa, need) PALM_INT8_ISA(isa, need)
 #include "base/file_isas.inc"
 #include "base/int8_isas.inc"
 #undef PALM_FILE_ISA
 #undef PALM_INT8_ISA
+  check(sets);
 }
