@@ -17,6 +17,7 @@ check_processor()
 with importing:
     from palmkit.engine.errors import (
         BackendError,
+        DeviceLostError,
         ModelError,
         PalmError,
         ShapeError,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BackendError",
+    "DeviceLostError",
     "Graph",
     "Model",
     "ModelError",

@@ -9,6 +9,7 @@ PalmError
   QuantizationError   a model cannot be quantized with what was given
   CompressionError    a model cannot be made as small as asked with the loss allowed
   BackendError        the device is missing, or it failed
+    DeviceLostError   the device is gone with all that was on it; the next run opens it again
   TryOnError          a file does not hold a look for try-on
   DeliveryError       a model could not be fetched, believed or kept; says why by a code
   RepositoryError     a repository of releases cannot do what it was asked to
@@ -87,6 +88,10 @@ class TryOnError(PalmError, ValueError):
 
 class BackendError(PalmError):
     """The device is missing, or it failed."""
+
+
+class DeviceLostError(BackendError):
+    """A device is gone with all that was on it, also after a second try; see BackendError."""
 
 
 class RepositoryError(PalmError):

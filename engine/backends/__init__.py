@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from palmkit.engine.backends.auto import Auto
 from palmkit.engine.backends.cpu import Cpu
@@ -12,13 +13,17 @@ from palmkit.engine.backends.options import DEFAULTS, Options
 from palmkit.engine.backends.reference import Reference
 from palmkit.engine.backends.vendors.onnxruntime import OnnxRuntime
 from palmkit.engine.backends.vendors.openvino import OpenVino
-from palmkit.engine.errors import BackendError
+from palmkit.engine.errors import BackendError, DeviceLostError
 from palmkit.engine.ir import Array, Graph, Node, Type
 
 if TYPE_CHECKING:
     from palmkit.engine.format.model_file import ModelFile, Shapes
     from palmkit.engine.format.plans import ReadyPlan
     from palmkit.engine.steps.plan import StepTime
+
+Result = TypeVar("Result")
+
+_log = logging.getLogger("palmkit.engine")
 
 
 class Program(Protocol):
@@ -85,6 +90,15 @@ def run_in_slices(
     if not isinstance(program, SlicedProgram):
         raise BackendError(f"slice_ms: {', '.join(program.devices)} runs a model in one go")
     return program.run_in_slices(inputs, slice_ms)
+
+
+def again_if_lost(run: Callable[[], Result]) -> Result:
+    """Do a run; once more if its device is lost, as programs then open theirs again."""
+    try:
+        return run()
+    except DeviceLostError as error:
+        _log.warning("%s; trying again", error)
+        return run()
 
 
 class Backend(Protocol):

@@ -21,6 +21,7 @@ from palmkit.engine.backends import (
     DeviceProgram,
     Program,
     Value,
+    again_if_lost,
     run_in_slices,
 )
 from palmkit.engine.backends.latest import Latest
@@ -259,6 +260,9 @@ class PartitionedProgram:
 
         Raises BackendError if one of them cannot run so.
         """
+        return again_if_lost(lambda: self._run(inputs, slice_ms))
+
+    def _run(self, inputs: Mapping[str, Array], slice_ms: float) -> dict[str, Array]:
         values: dict[str, Value] = {**self._graph.constants, **inputs}
         for part, freed in zip(self._parts, self._freed, strict=True):
             values.update(part.run(values, slice_ms))

@@ -60,13 +60,17 @@ class Gpu:
         Raises RefusedError, which names every node that it cannot run, and BackendError, which
         names the kernel, if the device fails.
         """
+        from palmkit.engine.backends import again_if_lost
         from palmkit.engine.backends.gpu.device import device
         from palmkit.engine.backends.gpu.lowering import NAME, lower
         from palmkit.engine.backends.gpu.program import GpuProgram
 
-        opened = device(self._kind)
-        dispatches, plan, _ = lower(graph, opened.target)
-        return GpuProgram(opened, dispatches, plan, NAME)
+        def made() -> GpuProgram:
+            opened = device(self._kind)
+            dispatches, plan, _ = lower(graph, opened.target)
+            return GpuProgram(opened, dispatches, plan, NAME)
+
+        return again_if_lost(made)
 
     def stored(self, file: ModelFile, shapes: Shapes, options: Options) -> None:
         """It has no plans in files."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from palmkit.engine.backends.gpu.dispatches import ELEMENT_BYTES
 from palmkit.engine.backends.gpu.emission import Target
-from palmkit.engine.backends.gpu.recording import Recording, Scope
+from palmkit.engine.backends.gpu.recording import Recording, Scope, failed, write
 from palmkit.engine.errors import BackendError
 
 HARDWARE, SOFTWARE = "hardware", "software"
@@ -81,10 +81,16 @@ def one_line(error: BaseException) -> str:
 
 
 def device(kind: str) -> Device:
-    """The device of a kind, of which a process has one; BackendError if there is none."""
+    """The device of a kind, of which a process has one; BackendError if there is none.
+
+    A lost one is opened again, on the best adapter that there is then.
+    """
     with _lock:
         key = (os.getpid(), kind)
-        if key not in _devices or _devices[key].lost:
+        if key in _devices and _devices[key].lost:
+            del _devices[key]
+            _adapters.cache_clear()
+        if key not in _devices:
             reason = missing(kind)
             if reason:
                 raise BackendError(f"backend gpu is not available on this machine: {reason}")
@@ -93,17 +99,6 @@ def device(kind: str) -> Device:
             except Exception as error:
                 raise BackendError(f"backend gpu: {kind}: {one_line(error)}") from None
         return _devices[key]
-
-
-@contextmanager
-def said_of(name: str) -> Generator[None, None, None]:
-    """Turn the package's errors into BackendError that names what was done."""
-    try:
-        yield
-    except BackendError:
-        raise
-    except Exception as error:
-        raise BackendError(f"backend gpu: {name}: {one_line(error)}") from None
 
 
 class Device:
@@ -128,7 +123,7 @@ class Device:
             required_features=sorted(wanted), required_limits=limits
         )
         self.has_clock = bool(wanted)
-        self.lost = False
+        self.kind, self.lost = kind, False
         software = kind == SOFTWARE
         most_threads = min(
             256,
@@ -165,9 +160,19 @@ class Device:
         software = ", software" if self.info["adapter_type"] == "CPU" else ""
         return f"{self.info['device']} ({self.info['backend_type']}{software})"
 
+    @contextmanager
+    def said_of(self, what: str) -> Generator[None, None, None]:
+        """Turn the package's errors into BackendError that names what was done."""
+        try:
+            yield
+        except BackendError:
+            raise
+        except Exception as error:
+            raise failed(self, what, one_line(error)) from None
+
     def storage(self, size_bytes: int, what: str) -> Any:
         """A buffer for shaders; BackendError if it cannot be had."""
-        with said_of(f"{what} of {size_bytes} bytes"):
+        with self.said_of(f"{what} of {size_bytes} bytes"):
             if size_bytes > self.target.binding_bytes:
                 raise BackendError(
                     f"backend gpu: {what} of {size_bytes} bytes, the device binds at most "
@@ -183,7 +188,7 @@ class Device:
 
     def read_back(self, size_bytes: int) -> Any:
         """A buffer that can be copied to, and read by the host."""
-        with said_of(f"a buffer of {size_bytes} bytes to read back"):
+        with self.said_of(f"a buffer of {size_bytes} bytes to read back"):
             return self.gpu.create_buffer(size=max(16, size_bytes), usage=self._read_back)
 
     def pipeline(self, source: str, what: str) -> Any:
@@ -191,7 +196,7 @@ class Device:
         with _lock:
             found = self._pipelines.get(source)
             if found is None:
-                with said_of(what):
+                with self.said_of(what):
                     module = self._module(source, what)
                     found = self.gpu.create_compute_pipeline(
                         layout=self._layout, compute={"module": module, "entry_point": "main"}
@@ -229,7 +234,7 @@ class Device:
         table = np.zeros((max(1, len(unique)), step // ELEMENT_BYTES), np.uint32)
         for row, (_, each) in zip(table, unique, strict=False):
             row[: len(each)] = each
-        with said_of("the dispatches' numbers"):
+        with self.said_of("the dispatches' numbers"):
             uniform = self.gpu.create_buffer(size=table.nbytes, usage=self._uniform)
             self.write(uniform, 0, table.reshape(-1))
             made = [
@@ -250,14 +255,14 @@ class Device:
 
     def write(self, buffer: Any, offset_bytes: int, words: NDArray[np.uint32]) -> None:
         """Have the host's words in a buffer before what is submitted next."""
-        if words.size:
-            pointer = self._ffi.cast("void *", words.ctypes.data)
-            self._lib.wgpuQueueWriteBuffer(
-                self.gpu.queue._internal, buffer._internal, offset_bytes, pointer, words.nbytes
-            )
+        write(self, self._lib, self._ffi, (buffer, offset_bytes, words))
 
     def timed(self, calls: Sequence[tuple[Any, Any, tuple[int, int]]]) -> list[float]:
         """Run dispatches, each in a pass of its own, and return how many seconds each one took."""
+        with self.said_of("profile"):
+            return self._timed(calls)
+
+    def _timed(self, calls: Sequence[tuple[Any, Any, tuple[int, int]]]) -> list[float]:
         count = 2 * len(calls)
         queries = self.gpu.create_query_set(type="timestamp", count=count)
         usage = self._package.BufferUsage

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from palmkit.engine.backends import DeviceArray, Value
-from palmkit.engine.backends.gpu.device import Device, said_of
+from palmkit.engine.backends import DeviceArray, Value, again_if_lost
+from palmkit.engine.backends.gpu.device import Device
+from palmkit.engine.backends.gpu.device import device as opened
 from palmkit.engine.backends.gpu.dispatches import (
     ELEMENT_BYTES,
     Border,
@@ -20,6 +22,7 @@ from palmkit.engine.backends.gpu.dispatches import (
     from_device,
     to_device,
 )
+from palmkit.engine.backends.gpu.recording import Copy, Write
 from palmkit.engine.errors import BackendError
 from palmkit.engine.ir import Array
 from palmkit.engine.steps.plan import Plan, StepTime
@@ -35,26 +38,22 @@ class GpuArray:
     backend: str
 
     def host(self) -> Array:
-        """The same numbers in the memory of this process."""
+        """The same numbers in the memory of this process; DeviceLostError if they are gone."""
         size = self.border.elements * ELEMENT_BYTES
         if not size:
             return np.zeros(self.border.dims, self.border.dtype)
         staging = self.device.read_back(size)
         recording = self.device.recorded(())
-        recording.submit((), [((self.buffer, 0), (staging, 0), size)])
+        recording.submit((), (), [((self.buffer, 0), (staging, 0), size)])
         return from_device(recording.fetch(staging, size), self.border)
 
 
-class GpuProgram:
-    """A list of dispatches with its buffers; one run at a time, others wait."""
+class _Made:
+    """What a list of dispatches has on a device."""
 
-    def __init__(self, device: Device, dispatches: DispatchList, plan: Plan, backend: str) -> None:
+    def __init__(self, device: Device, dispatches: DispatchList) -> None:
         """Compile the shaders and upload the weights."""
-        self.plan, self.dispatches, self.backend = plan, dispatches, backend
-        self.devices: tuple[str, ...] = (f"gpu: {device.name}",)
-        self._device = device
-        self._process = os.getpid()
-        self._lock = threading.Lock()
+        self.device = device
         named: dict[int, str] = {}
         for each in dispatches.dispatches:
             named.setdefault(each.shader, f"{each.node} ({each.kernel})")
@@ -62,80 +61,119 @@ class GpuProgram:
             device.pipeline(source, named[i]) for i, source in enumerate(dispatches.shaders)
         ]
         pages = [device.filled(page, "weights") for page in dispatches.pages]
-        self._arena = device.storage(dispatches.arena_elements * ELEMENT_BYTES, "the arena")
+        self.arena = device.storage(dispatches.arena_elements * ELEMENT_BYTES, "the arena")
         groups = device.groups(
-            self._arena, pages, [(each.page, each.numbers) for each in dispatches.dispatches]
+            self.arena, pages, [(each.page, each.numbers) for each in dispatches.dispatches]
         )
-        calls = [
+        self.calls = [
             (pipelines[each.shader], group, each.workgroups)
             for each, group in zip(dispatches.dispatches, groups, strict=True)
         ]
-        self._calls = calls
-        self._recording = device.recorded(calls)
+        self.recording = device.recorded(self.calls)
         outputs = dispatches.outputs.values()
         ends = [each.offset + each.elements for each in outputs]
-        self._first = min((each.offset for each in outputs), default=0)
-        self._size = (max(ends, default=0) - self._first) * ELEMENT_BYTES
-        self._staging = device.read_back(self._size)
+        self.first = min((each.offset for each in outputs), default=0)
+        self.size = (max(ends, default=0) - self.first) * ELEMENT_BYTES
+        self.staging = device.read_back(self.size)
+
+
+class GpuProgram:
+    """A list of dispatches with its buffers; one run at a time, others wait.
+
+    Where its device is lost, a run opens it again, makes all on it anew and begins once more.
+    """
+
+    def __init__(self, device: Device, dispatches: DispatchList, plan: Plan, backend: str) -> None:
+        """Compile the shaders and upload the weights."""
+        self.plan, self.dispatches, self.backend = plan, dispatches, backend
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        self._last = _Made(device, dispatches)
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """What runs it."""
+        return (f"gpu: {self._last.device.name}",)
+
+    def _made(self) -> _Made:
+        """What it has on its device; call it with the lock held."""
+        if self._process != os.getpid():
+            raise BackendError("backend gpu: its models do not survive a fork")
+        if self._last.device.lost:
+            self._last = _Made(opened(self._last.device.kind), self.dispatches)
+        return self._last
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Outputs by name, each an array of its own."""
-        with self._lock:
-            before = self._uploaded(inputs)
-            behind = [((self._arena, self._first * ELEMENT_BYTES), (self._staging, 0), self._size)]
-            self._recording.submit(before, behind if self._size else ())
-            words = np.zeros(0, np.uint32)
-            if self._size:
-                words = self._recording.fetch(self._staging, self._size)
+        return self.run_in_slices(inputs, 0)
+
+    def run_in_slices(self, inputs: Mapping[str, Array], slice_ms: float) -> dict[str, Array]:
+        """The same; others have the device about every slice_ms milliseconds, 0: afterwards."""
+        words = again_if_lost(lambda: self._words(inputs, slice_ms))
         outputs: dict[str, Array] = {}
         for name, border in self.dispatches.outputs.items():
-            begin = border.offset - self._first
+            begin = border.offset - self._last.first
             outputs[name] = from_device(words[begin : begin + border.elements], border)
         return outputs
 
-    def run_on_device(self, inputs: Mapping[str, Value]) -> Mapping[str, GpuArray]:
-        """Outputs by name, on the device; inputs are there or in the memory of this process."""
-        outputs: dict[str, GpuArray] = {}
-        behind: list[tuple[tuple[Any, int], tuple[Any, int], int]] = []
-        for name, border in self.dispatches.outputs.items():
-            size = border.elements * ELEMENT_BYTES
-            buffer = self._device.storage(size, f"output {name}")
-            outputs[name] = GpuArray(self._device, buffer, border, self.backend)
-            if size:
-                behind.append(((self._arena, border.offset * ELEMENT_BYTES), (buffer, 0), size))
+    def _words(self, inputs: Mapping[str, Array], slice_ms: float) -> NDArray[np.uint32]:
+        """Run, and return all outputs as they lie in the arena."""
         with self._lock:
-            self._recording.submit(self._uploaded(inputs), behind)
+            made = self._made()
+            source = (made.arena, made.first * ELEMENT_BYTES)
+            behind = [(source, (made.staging, 0), made.size)] if made.size else []
+            made.recording.submit(*self._uploads(made, inputs), behind, slice_ms / 1e3)
+            if not made.size:
+                return np.zeros(0, np.uint32)
+            return made.recording.fetch(made.staging, made.size)
+
+    def run_on_device(self, inputs: Mapping[str, Value]) -> Mapping[str, GpuArray]:
+        """Outputs by name, on the device; inputs are there or in the memory of this process.
+
+        Raises DeviceLostError where it is lost, as are the outputs of all runs before.
+        """
+        outputs: dict[str, GpuArray] = {}
+        behind: list[Copy] = []
+        with self._lock:
+            made = self._made()
+            for name, border in self.dispatches.outputs.items():
+                size = border.elements * ELEMENT_BYTES
+                buffer = made.device.storage(size, f"output {name}")
+                outputs[name] = GpuArray(made.device, buffer, border, self.backend)
+                if size:
+                    source = (made.arena, border.offset * ELEMENT_BYTES)
+                    behind.append((source, (buffer, 0), size))
+            made.recording.submit(*self._uploads(made, inputs), behind)
         return outputs
 
-    def _uploaded(
-        self, inputs: Mapping[str, Value]
-    ) -> list[tuple[tuple[Any, int], tuple[Any, int], int]]:
-        """Write the host's inputs; the copies for those that are on the device."""
-        if self._process != os.getpid():
-            raise BackendError("backend gpu: its models do not survive a fork")
-        copies: list[tuple[tuple[Any, int], tuple[Any, int], int]] = []
+    def _uploads(self, made: _Made, inputs: Mapping[str, Value]) -> tuple[list[Write], list[Copy]]:
+        """The writes of the host's inputs, and the copies of those that are on the device."""
+        writes: list[Write] = []
+        copies: list[Copy] = []
         for name, border in self.dispatches.inputs.items():
             value, at = inputs[name], border.offset * ELEMENT_BYTES
-            if isinstance(value, GpuArray) and value.device is self._device:
+            if isinstance(value, GpuArray) and value.device is made.device:
                 if border.elements:
                     size = border.elements * ELEMENT_BYTES
-                    copies.append(((value.buffer, 0), (self._arena, at), size))
+                    copies.append(((value.buffer, 0), (made.arena, at), size))
                 continue
             array = value.host() if isinstance(value, DeviceArray) else value
             try:
-                self._device.write(self._arena, at, to_device(array))
+                writes.append((made.arena, at, to_device(array)))
             except OverflowError as error:
                 raise BackendError(f"backend gpu: input {name}: {error}") from None
-        return copies
+        return writes, copies
 
     def profile(self, inputs: Mapping[str, Array]) -> Sequence[StepTime]:
         """Run once and time each dispatch by the device's clock, or, without one, all of them."""
         names = [(each.node, each.kernel) for each in self.dispatches.dispatches]
-        if not self._device.has_clock or not names:
+        self.run(inputs)
+        if not self._last.device.has_clock or not names:
             start = time.perf_counter()
             self.run(inputs)
             return [StepTime("all", self.devices[0], time.perf_counter() - start)]
-        with self._lock, said_of("profile"):
-            self._recording.submit(self._uploaded(inputs), ())
-            seconds = self._device.timed(self._calls)
+        with self._lock:
+            # The arena has the inputs still.
+            made = self._made()
+            seconds = made.device.timed(made.calls)
         return [StepTime(node, op, s) for (node, op), s in zip(names, seconds, strict=True)]

@@ -5,13 +5,14 @@ The package's own objects take longer than small kernels do, so each run goes wi
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from palmkit.engine.errors import BackendError
+from palmkit.engine.errors import BackendError, DeviceLostError
 
 # Dispatches of the first submit; each further one has twice as many. The device begins with the
 # first few while the host writes the next.
@@ -28,6 +29,12 @@ class Opened(Protocol):
     def name(self) -> str:
         """The adapter's name."""
         ...
+
+
+def failed(device: Opened, what: str, said: str) -> BackendError:
+    """The error for what the library said of something done; notes if the device is lost."""
+    device.lost = device.lost or "lost" in said.lower()
+    return (DeviceLostError if device.lost else BackendError)(f"backend gpu: {what}: {said}")
 
 
 class Scope:
@@ -64,9 +71,7 @@ class Scope:
     def check(self, what: str) -> None:
         """Raise BackendError if an error was collected."""
         if self.errors:
-            said = " ".join(" ".join(self.errors).split())
-            self._device.lost = self._device.lost or "lost" in said.lower()
-            raise BackendError(f"backend gpu: {what}: {said}")
+            raise failed(self._device, what, " ".join(" ".join(self.errors).split()))
 
 
 def _said(ffi: Any, message: Any) -> str:
@@ -76,6 +81,18 @@ def _said(ffi: Any, message: Any) -> str:
 
 # A source or target of a copy: a buffer and the byte in it.
 Place = tuple[Any, int]
+Copy = tuple[Place, Place, int]
+# What the host puts into buffers: a buffer, the byte in it, and the words.
+Write = tuple[Any, int, NDArray[np.uint32]]
+
+
+def write(device: Opened, lib: Any, ffi: Any, what: Write) -> None:
+    """Have the host's words in a buffer before what is submitted next."""
+    buffer, offset_bytes, words = what
+    if words.size:
+        pointer = ffi.cast("void *", words.ctypes.data)
+        queue = device.gpu.queue._internal
+        lib.wgpuQueueWriteBuffer(queue, buffer._internal, offset_bytes, pointer, words.nbytes)
 
 
 class Recording:
@@ -107,25 +124,55 @@ class Recording:
 
     def submit(
         self,
-        before: Sequence[tuple[Place, Place, int]],
-        behind: Sequence[tuple[Place, Place, int]],
+        writes: Sequence[Write],
+        before: Sequence[Copy],
+        behind: Sequence[Copy],
+        slice_s: float = 0,
     ) -> None:
-        """Copy, run all dispatches, copy: (from, to, bytes) each. BackendError if it is refused."""
+        """Write, copy, run all dispatches, copy: (from, to, bytes) each.
+
+        slice_s: let others have the device after about so many seconds, again and again; 0: hand
+        all of it over at once. BackendError if it is refused, DeviceLostError if there is no
+        device any more.
+        """
+        # The library ends the process where a submit finds no device: it is looked for before.
         self._scope.begin()
-        begin, end, count = 0, FIRST_SUBMIT, len(self._steps)
+        for each in writes:
+            write(self._device, self._lib, self._ffi, each)
+        first = self._steps[:FIRST_SUBMIT]
+        whole = len(self._steps) <= (FIRST_SUBMIT if slice_s else 2 * FIRST_SUBMIT)
+        command = self.encoded(self._steps if whole else first, before, behind if whole else ())
+        self._scope.end(self._device.name)
+        started_s = time.perf_counter()
+        self._hand_over(command)
+        if whole:
+            return
+        self._scope.begin()
+        begin, size = FIRST_SUBMIT, 2 * FIRST_SUBMIT
+        if slice_s:
+            size = self._next_size(FIRST_SUBMIT, started_s, slice_s)
         # What would be left for the last submit goes with the one before it.
-        while end + FIRST_SUBMIT < count:
-            self._submit(self._steps[begin:end], before if begin == 0 else (), ())
-            begin, end = end, end + 2 * (end - begin)
-        self._submit(self._steps[begin:], before if begin == 0 else (), behind)
+        while begin + size + (0 if slice_s else FIRST_SUBMIT) < len(self._steps):
+            started_s = time.perf_counter()
+            self._hand_over(self.encoded(self._steps[begin : begin + size], (), ()))
+            begin += size
+            size = self._next_size(size, started_s, slice_s) if slice_s else 2 * size
+        self._hand_over(self.encoded(self._steps[begin:], (), behind))
         self._scope.end(self._device.name)
 
-    def _submit(
+    def _next_size(self, size: int, started_s: float, slice_s: float) -> int:
+        """Wait until what was handed over is done, and tell how many dispatches a slice takes."""
+        self._lib.wgpuDevicePoll(self._device.gpu._internal, 1, self._ffi.NULL)
+        time.sleep(0)
+        return max(1, int(size * min(2.0, slice_s / (time.perf_counter() - started_s))))
+
+    def encoded(
         self,
         steps: Sequence[tuple[Any, Any, int, int]],
-        before: Sequence[tuple[Place, Place, int]],
-        behind: Sequence[tuple[Place, Place, int]],
-    ) -> None:
+        before: Sequence[Copy],
+        behind: Sequence[Copy],
+    ) -> Any:
+        """Return the commands that copy, run some of the dispatches, and copy."""
         lib, null = self._lib, self._ffi.NULL
         gpu = self._device.gpu._internal
         encoder = lib.wgpuDeviceCreateCommandEncoder(gpu, null)
@@ -142,12 +189,16 @@ class Recording:
             lib.wgpuComputePassEncoderEnd(compute)
             lib.wgpuComputePassEncoderRelease(compute)
         self._copies(encoder, behind)
-        self._command[0] = lib.wgpuCommandEncoderFinish(encoder, null)
+        command = lib.wgpuCommandEncoderFinish(encoder, null)
         lib.wgpuCommandEncoderRelease(encoder)
-        lib.wgpuQueueSubmit(self._device.gpu.queue._internal, 1, self._command)
-        lib.wgpuCommandBufferRelease(self._command[0])
+        return command
 
-    def _copies(self, encoder: Any, copies: Sequence[tuple[Place, Place, int]]) -> None:
+    def _hand_over(self, command: Any) -> None:
+        self._command[0] = command
+        self._lib.wgpuQueueSubmit(self._device.gpu.queue._internal, 1, self._command)
+        self._lib.wgpuCommandBufferRelease(command)
+
+    def _copies(self, encoder: Any, copies: Sequence[Copy]) -> None:
         for (source, begin), (target, at), size in copies:
             self._lib.wgpuCommandEncoderCopyBufferToBuffer(
                 encoder, source._internal, begin, target._internal, at, size
