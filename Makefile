@@ -162,7 +162,8 @@ web: .venv/.dev build/wheels/.made build/web/npm/.made ## PalmKit for browsers, 
 	mkdir -p build/web/palmkit/models
 	cp build/web/build/*.wasm build/web/palmkit/engine/web
 	cp build/web/kits/palm_kits.wasm build/web/palmkit/kits/web
-	cp $(filter-out %/reranker.palm %/portrait_best.palm,$(wildcard models/*/*.palm)) build/web/palmkit/models
+	cp $(filter-out %/reranker.palm %/portrait_best.palm,$(wildcard models/*/*.palm)) models/index.toml \
+		build/web/palmkit/models
 	cp kits/web/package.json LICENSE build/web/palmkit
 	@for module in $$(find build/web/palmkit -name '*.wasm'); do \
 		echo "$$module: $$(wc -c < $$module) bytes, $$(gzip -9 -c $$module | wc -c) by gzip"; done

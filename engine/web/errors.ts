@@ -8,6 +8,7 @@ export type ErrorKind =
   | "interrupted" // the caller ended it
   | "simd" // the browser has no SIMD in WebAssembly
   | "download" // a file did not arrive
+  | "delivery" // a release that cannot be fetched or believed
   | "image"; // a picture that cannot be read
 
 /** Every error of this library that a caller can act on: `message` is one line that says how. */

@@ -1,6 +1,7 @@
-import { type LoadOptions, type Model, PalmError, load } from "../../engine/web/index.js";
+import { type LoadOptions, type Model, PalmError } from "../../engine/web/index.js";
 import { type ImageSource, type Pixels, pixelsOf } from "./images.js";
 import { Native, type NativeOptions } from "./native.js";
+import { type Releases, loadNewest } from "./releases.js";
 
 /** Options of all kits. */
 export interface KitOptions {
@@ -10,6 +11,8 @@ export interface KitOptions {
   readonly smoothing?: boolean;
   /** A folder with the models; left out: the one of this package. */
   readonly models?: URL | string;
+  /** Takes newer models from signed releases: `Updates` of palmkit/delivery. */
+  readonly updates?: Releases;
   readonly threads?: number;
   readonly signal?: AbortSignal;
 }
@@ -22,7 +25,10 @@ export function networks(names: readonly string[], options: KitOptions): Promise
   const { threads, signal } = options;
   const loading: LoadOptions = { ...(threads && { threads }), ...(signal && { signal }) };
   const folder = options.models ?? MODELS;
-  return Promise.all(names.map((name) => load(new URL(`${name}.palm`, folder), loading)));
+  const { updates } = options;
+  return Promise.all(
+    names.map((name) => loadNewest(name, new URL(`${name}.palm`, folder), loading, updates)),
+  );
 }
 
 /** What all kits are: `call` names their functions in palm_kits.h. */

@@ -17,19 +17,31 @@ import pytest
 
 from tests.delivery.fault_server import Fault, FaultServer, serving
 from tests.delivery.tuf_repository import TufRepository, signer
+from tests.delivery.web.package import needs_delivery
+from tests.engine.web.package import NODE, PACKAGE
 
-CLI = Path(__file__).with_name("conformance_cli.py")
+COMMANDS: dict[str, list[str | Path]] = {
+    "python": [sys.executable, Path(__file__).with_name("conformance_cli.py")],
+    "web": [str(NODE), Path(__file__).with_name("web") / "client.mjs", PACKAGE],
+}
 AT = "/test_name%5Bwith%2Fquoting%5D"
 
 
+@pytest.fixture(params=["python", pytest.param("web", marks=needs_delivery)])
+def command(request: pytest.FixtureRequest) -> list[str | Path]:
+    found: list[str | Path] = COMMANDS[request.param]
+    return found
+
+
 class Client:
-    def __init__(self, folder: Path, url: str) -> None:
+    def __init__(self, command: list[str | Path], folder: Path, url: str) -> None:
+        self.command = command
         self.metadata, self.targets, self.url = folder / "metadata", folder / "targets", url
         self.metadata.mkdir(parents=True)
         self.targets.mkdir()
 
     def run(self, *arguments: str | Path) -> int:
-        command = [sys.executable, CLI, "--metadata-dir", self.metadata, *arguments]
+        command = [*self.command, "--metadata-dir", self.metadata, *arguments]
         return subprocess.run(command, stderr=subprocess.PIPE, timeout=60).returncode
 
     def init(self, root: bytes) -> int:
@@ -78,8 +90,10 @@ def repository(server: FaultServer) -> TufRepository:
 
 
 @pytest.fixture
-def client(tmp_path: Path, server: FaultServer, repository: TufRepository) -> Client:
-    client = Client(tmp_path, server.url + AT)
+def client(
+    command: list[str | Path], tmp_path: Path, server: FaultServer, repository: TufRepository
+) -> Client:
+    client = Client(command, tmp_path, server.url + AT)
     assert client.init(repository.root()) == 0
     assert client.trusted() == {"root": 1} and not server.requests
     return client
@@ -118,16 +132,16 @@ def test_a_download_refreshes_first(client: Client, server: FaultServer) -> None
 
 
 def test_an_initial_root_that_is_none_asks_nothing(
-    tmp_path: Path, server: FaultServer, repository: TufRepository
+    command: list[str | Path], tmp_path: Path, server: FaultServer, repository: TufRepository
 ) -> None:
     document = json.loads(repository.root())
     del document["signed"]["version"]
-    client = Client(tmp_path / "invalid", server.url + AT)
+    client = Client(command, tmp_path / "invalid", server.url + AT)
     client.init(json.dumps(document).encode())
     assert client.refresh() == 1
     document = json.loads(repository.root())
     document["signatures"][0]["sig"] = "00" * 64
-    client = Client(tmp_path / "unsigned", server.url + AT)
+    client = Client(command, tmp_path / "unsigned", server.url + AT)
     client.init(json.dumps(document).encode())
     assert client.refresh() == 1
     assert not server.requests
