@@ -1,3 +1,4 @@
+import { PalmError } from "../../engine/web/index.js";
 import type { Fields } from "./documents.js";
 
 type Bytes = Uint8Array<ArrayBuffer>;
@@ -60,7 +61,11 @@ const SCHEMES = {
   },
 } as const;
 
-/** Whether a key has signed a message; false as well where the key is none, or unknown here. */
+/**
+ * Whether a key has signed a message; false as well where the key is none, or of another scheme.
+ *
+ * Throws PalmError "unsupported" where the browser cannot tell.
+ */
 export async function isSigned(key: Fields, signature: string, message: Bytes): Promise<boolean> {
   const name = key.text("scheme") as keyof typeof SCHEMES;
   if (!Object.hasOwn(SCHEMES, name)) return false;
@@ -75,6 +80,12 @@ export async function isSigned(key: Fields, signature: string, message: Bytes): 
     const imported = await crypto.subtle.importKey(form, material, scheme.keys, false, ["verify"]);
     return await crypto.subtle.verify(scheme.verify, imported, bytes, message);
   } catch (error) {
+    if (error instanceof DOMException && error.name === "NotSupportedError") {
+      const expected = "Chrome 137, Firefox 129, Safari 17 or newer";
+      throw new PalmError("unsupported", `this browser verifies no ${name}: expected ${expected}`, {
+        cause: error,
+      });
+    }
     // What browsers throw for keys and signatures that are none.
     if (error instanceof Error) return false;
     throw error;

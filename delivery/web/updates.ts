@@ -1,3 +1,4 @@
+import { PalmError } from "../../engine/web/index.js";
 import { readBytes } from "../../engine/web/modules.js";
 import { Fields } from "./documents.js";
 import { DeliveryError } from "./errors.js";
@@ -83,6 +84,9 @@ export class Updates {
 
   /** Opens what is here. Nothing is asked of the repository before `refresh`. */
   static async open(options: UpdateOptions): Promise<Updates> {
+    if (!(globalThis.crypto as Crypto | undefined)?.subtle) {
+      throw new PalmError("unsupported", "signed releases need a page of https or of localhost");
+    }
     if (!options.urls.length) {
       throw new DeliveryError("check_fail_connect", "urls: expected at least one");
     }
