@@ -97,7 +97,7 @@ fuzz-plans: .venv/.dev ## damaged steps, kernel by kernel, under ASan with guard
 	$(VENV) -m tests.engine.fuzz_plans --seconds $(FUZZ_S) $(ARGS)
 
 gpu: .venv/.dev ## all operators and networks on backend gpu: lavapipe (Debian's mesa-vulkan-drivers) or GPU=hardware
-	GPU_CASES=all GPU=$(or $(GPU),software) $(VENV) -m pytest tests/engine/backends/test_gpu.py $(ARGS)
+	GPU_CASES=all GPU=$(or $(GPU),software) $(VENV) -m pytest tests/engine/backends/test_gpu*.py $(ARGS)
 
 fuzz-c: .venv/.dev ## damaged files through palm.h, in C under ASan and UBSan for FUZZ_S seconds
 	$(CONFIGURE) -B build/sanitize -DPALM_SANITIZE=address,undefined

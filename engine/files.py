@@ -56,8 +56,8 @@ def load(
     output's range instead of 2e-6, seldom faster. "low" multiplies in bfloat16 (8 bits of each
     factor; sums in float32; denormal numbers count as zero) where the CPU has it (AVX512_BF16), up
     to twice as fast, and in float16 (11 bits; sums in float32; beyond 65504 infinite) on arm64 with
-    FEAT_FHM under Linux; elsewhere it means "normal". `palmkit check --precision low` tells the
-    error.
+    FEAT_FHM under Linux; backend gpu stores floats so, and computes in float32; elsewhere it means
+    "normal". `palmkit check --precision low` tells the error.
     tune: time the candidates for each convolution on this machine where the cost model finds them
     close, and keep the times in the user's cache folder ($PALMKIT_CACHE_HOME moves it); with open
     dims, when sizes first come. What is less exact than `precision` allows is no candidate.

@@ -50,7 +50,8 @@ class Model:
         threads: how many threads one run uses; 1 starts none.
         precision: "high" computes in float32; so does "normal", with less exact convolutions. "low"
         multiplies in bfloat16 or float16, with sums in float32, where the CPU has it (AVX512_BF16,
-        FEAT_FHM); elsewhere it means "normal". Backend "reference" is always exact.
+        FEAT_FHM); backend "gpu" stores in float16 then; elsewhere it means "normal". Backend
+        "reference" is always exact.
         tune: time what may be the fastest algorithm for each convolution, as `engine.load` says.
         verify: compare each plan with the definitions in numpy when it is made, on random numbers.
         priority, cores: of the threads that do a run, as `engine.load` says.

@@ -17,7 +17,8 @@ class Options:
     precision: "high" computes in float32, each convolution to about 2e-6 of its output's range;
     "normal" to about 1e-5, which allows Winograd's F(6,3). "low" multiplies in bfloat16 (8 bits of
     each factor, sums in float32, denormal numbers as zero) or float16 (11 bits, sums in float32,
-    infinite beyond 65504) where the CPU can and the backend has such kernels; elsewhere it means
+    infinite beyond 65504) where the CPU can and the backend has such kernels. Backend gpu stores
+    weights and what is between steps in float16, and computes in float32. Elsewhere it means
     "normal".
     tune: time the candidates for each convolution on this machine, and keep the times on disk.
     priority, cores: of the threads of a run, as for `palmkit.engine.load`.

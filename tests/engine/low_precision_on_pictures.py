@@ -1,6 +1,6 @@
 """How far precision="low" is from float32 on photographs: a table of the published networks.
 
-    python tests/engine/low_precision_on_pictures.py [--pictures 24]
+    python tests/engine/low_precision_on_pictures.py [--pictures 24] [--backend gpu]
 
 The networks lie in ../shared/teachers and the pictures in ../shared/data, which are not part of
 the project. Errors are those of the output that is off most, in percent of its range over all the
@@ -96,9 +96,9 @@ def pictures(subject: Subject, size: tuple[int, int], count: int) -> Iterator[Ar
         yield np.asarray(cv2.cvtColor(placed, cv2.COLOR_BGR2RGB))
 
 
-def errors(path: Path, subject: Subject, count: int) -> tuple[float, float]:
+def errors(path: Path, subject: Subject, count: int, backend: str) -> tuple[float, float]:
     """Return the largest error and the root mean square, over the output's range."""
-    exact, low = (engine.load(path, precision=precision) for precision in ("high", "low"))
+    exact, low = engine.load(path), engine.load(path, backend, precision="low")
     ((name, type),) = exact.inputs.items()
     shape = [d if isinstance(d, int) else 320 for d in type.shape]
     size = (shape[1], shape[2]) if path.suffix == ".tflite" else (shape[2], shape[3])
@@ -126,11 +126,12 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description="errors of precision='low' on photographs")
     parser.add_argument("--pictures", type=int, default=24)
-    count = parser.parse_args().pictures
+    parser.add_argument("--backend", default="cpu", help="of precision low; float32 is by cpu")
+    options = parser.parse_args()
     print("| network | largest error, % of range | rms, % of range |\n|---|---|---|")
     for stem, subject in SUBJECTS.items():
         path = next(TEACHERS.glob(f"{stem}.*"))
-        largest, square = errors(path, subject, count)
+        largest, square = errors(path, subject, options.pictures, options.backend)
         print(f"| {stem} | {100 * largest:.2f} | {100 * square:.3f} |", flush=True)
 
 

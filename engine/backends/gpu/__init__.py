@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from palmkit.engine.backends.options import DEFAULTS, Options
@@ -67,7 +68,8 @@ class Gpu:
 
         def made() -> GpuProgram:
             opened = device(self._kind)
-            dispatches, plan, _ = lower(graph, opened.target)
+            target = replace(opened.target, half=options.precision == "low")
+            dispatches, plan, _ = lower(graph, target)
             return GpuProgram(opened, dispatches, plan, NAME)
 
         return again_if_lost(made)

@@ -15,8 +15,8 @@ from weakref import WeakValueDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from palmkit.engine.backends.gpu.dispatches import ELEMENT_BYTES
-from palmkit.engine.backends.gpu.emission import Target
+from palmkit.engine.backends.gpu.dispatches import ELEMENT_BYTES, Dispatch, window_bindings
+from palmkit.engine.backends.gpu.emission import THREADS, Target
 from palmkit.engine.backends.gpu.recording import Recording, Scope, failed, write
 from palmkit.engine.errors import BackendError
 
@@ -29,6 +29,16 @@ _KINDS = {
 # Interfaces that have all of compute shaders; OpenGL is none of them.
 _INTERFACES = ("Vulkan", "Metal", "D3D12")
 _UNIFORM_STEP = 256
+# The limits that a device is opened with, those of its adapter, and the least that will do.
+_LEAST = {
+    "max-storage-buffer-binding-size": 1 << 16,
+    "max-buffer-size": 1 << 16,
+    "max-storage-buffers-per-shader-stage": 2,
+    "max-compute-invocations-per-workgroup": THREADS,
+    "max-compute-workgroup-size-x": THREADS,
+    "max-compute-workgroup-storage-size": 1 << 12,
+    "max-compute-workgroups-per-dimension": 1 << 8,
+}
 _lock = threading.Lock()
 _devices: dict[tuple[int, str], Device] = {}
 _started: list[int] = []
@@ -111,14 +121,10 @@ class Device:
         self._package = _library()
         self.info: Mapping[str, str] = dict(adapter.info)
         wanted = {"timestamp-query"} & set(adapter.features)
-        names = (
-            "max-storage-buffer-binding-size",
-            "max-buffer-size",
-            "max-compute-invocations-per-workgroup",
-            "max-compute-workgroup-size-x",
-            "max-compute-workgroup-storage-size",
-        )
-        limits = {name: adapter.limits[name] for name in names}
+        limits = {name: adapter.limits[name] for name in _LEAST}
+        for name, least in _LEAST.items():
+            if limits[name] < least:
+                raise BackendError(f"its driver says {name} {limits[name]}, less than {least}")
         self.gpu: Any = adapter.request_device_sync(
             required_features=sorted(wanted), required_limits=limits
         )
@@ -133,10 +139,14 @@ class Device:
         # Whole vectors, and what a 32-bit index of elements reaches.
         binding_bytes = min(limits["max-storage-buffer-binding-size"], limits["max-buffer-size"])
         binding_bytes = min(binding_bytes, 1 << 32) // 256 * 256
+        self.buffer_bytes = int(limits["max-buffer-size"])
         self.target = Target(
             invocations=8 if software else 1 << 16,
             threads=64 if software else most_threads,
+            groups=limits["max-compute-workgroups-per-dimension"],
             binding_bytes=binding_bytes,
+            shared_bytes=limits["max-compute-workgroup-storage-size"],
+            bindings=limits["max-storage-buffers-per-shader-stage"],
         )
         self._scope = Scope(self, self._lib, self._ffi)
         self._pipelines: WeakValueDictionary[str, Any] = WeakValueDictionary()
@@ -144,15 +154,22 @@ class Device:
         self._storage = usage.STORAGE | usage.COPY_SRC | usage.COPY_DST
         self._uniform = usage.UNIFORM | usage.COPY_DST
         self._read_back = usage.MAP_READ | usage.COPY_DST
-        visible = self._package.ShaderStage.COMPUTE
-        kinds = ("storage", "read-only-storage", "uniform")
-        self._group_layout = self.gpu.create_bind_group_layout(
-            entries=[
+        self._layouts: dict[int, tuple[Any, Any]] = {}
+
+    def _layout(self, windows: int) -> tuple[Any, Any]:
+        """The layouts of a bind group, with so many parts of the arena, and of its pipelines."""
+        if windows not in self._layouts:
+            visible = self._package.ShaderStage.COMPUTE
+            kinds = dict.fromkeys(window_bindings(windows), "storage")
+            kinds |= {1: "read-only-storage", 2: "uniform"}
+            entries = [
                 {"binding": i, "visibility": visible, "buffer": {"type": each}}
-                for i, each in enumerate(kinds)
+                for i, each in kinds.items()
             ]
-        )
-        self._layout = self.gpu.create_pipeline_layout(bind_group_layouts=[self._group_layout])
+            group = self.gpu.create_bind_group_layout(entries=entries)
+            both = group, self.gpu.create_pipeline_layout(bind_group_layouts=[group])
+            self._layouts[windows] = both
+        return self._layouts[windows]
 
     @property
     def name(self) -> str:
@@ -173,10 +190,10 @@ class Device:
     def storage(self, size_bytes: int, what: str) -> Any:
         """A buffer for shaders; BackendError if it cannot be had."""
         with self.said_of(f"{what} of {size_bytes} bytes"):
-            if size_bytes > self.target.binding_bytes:
+            if size_bytes > self.buffer_bytes:
                 raise BackendError(
-                    f"backend gpu: {what} of {size_bytes} bytes, the device binds at most "
-                    f"{self.target.binding_bytes}"
+                    f"backend gpu: {what} of {size_bytes} bytes, the device's buffers have at most "
+                    f"{self.buffer_bytes}"
                 )
             return self.gpu.create_buffer(size=max(16, size_bytes), usage=self._storage)
 
@@ -191,15 +208,19 @@ class Device:
         with self.said_of(f"a buffer of {size_bytes} bytes to read back"):
             return self.gpu.create_buffer(size=max(16, size_bytes), usage=self._read_back)
 
-    def pipeline(self, source: str, what: str) -> Any:
-        """The pipeline of a shader, compiled once; BackendError that names what it is for."""
+    def pipeline(self, source: str, windows: int, what: str) -> Any:
+        """The pipeline of a shader, compiled once; BackendError that names what it is for.
+
+        windows: how many parts of the arena the shader binds.
+        """
         with _lock:
             found = self._pipelines.get(source)
             if found is None:
                 with self.said_of(what):
                     module = self._module(source, what)
+                    _, layout = self._layout(windows)
                     found = self.gpu.create_compute_pipeline(
-                        layout=self._layout, compute={"module": module, "entry_point": "main"}
+                        layout=layout, compute={"module": module, "entry_point": "main"}
                     )
                 self._pipelines[source] = found
             return found
@@ -224,34 +245,33 @@ class Device:
         self._scope.end(what)
         return self._package.backends.wgpu_native.GPUShaderModule("", made, self.gpu)
 
-    def groups(
-        self, arena: Any, pages: Sequence[Any], numbers: Sequence[tuple[int, tuple[int, ...]]]
-    ) -> list[Any]:
-        """A bind group for each page and numbers; equal ones are one."""
-        unique = list(dict.fromkeys(numbers))
-        size = max((len(each) for _, each in unique), default=4)
+    def groups(self, arena: Any, pages: Sequence[Any], dispatches: Sequence[Dispatch]) -> list[Any]:
+        """A bind group for each dispatch; those that bind the same are one."""
+        keys = [(each.windows, each.page, each.numbers) for each in dispatches]
+        named = {key: each.label for key, each in zip(keys, dispatches, strict=True)}
+        size = max((len(numbers) for _, _, numbers in named), default=4)
         step = -(-size * ELEMENT_BYTES // _UNIFORM_STEP) * _UNIFORM_STEP
-        table = np.zeros((max(1, len(unique)), step // ELEMENT_BYTES), np.uint32)
-        for row, (_, each) in zip(table, unique, strict=False):
-            row[: len(each)] = each
-        with self.said_of("the dispatches' numbers"):
+        table = np.zeros((max(1, len(named)), step // ELEMENT_BYTES), np.uint32)
+        for row, (_, _, numbers) in zip(table, named, strict=False):
+            row[: len(numbers)] = numbers
+        with self.said_of(f"the dispatches' numbers of {table.nbytes} bytes"):
             uniform = self.gpu.create_buffer(size=table.nbytes, usage=self._uniform)
             self.write(uniform, 0, table.reshape(-1))
-            made = [
-                self._group(arena, pages[page], uniform, i * step, len(each) * ELEMENT_BYTES)
-                for i, (page, each) in enumerate(unique)
+        made: dict[Any, Any] = {}
+        for i, (key, label) in enumerate(named.items()):
+            windows, page, numbers = key
+            parts = zip(window_bindings(len(windows)), windows, strict=True)
+            bound = {binding: (arena, *window) for binding, window in parts}
+            bound[1] = pages[page], 0, pages[page].size
+            bound[2] = uniform, i * step, len(numbers) * ELEMENT_BYTES
+            entries = [
+                {"binding": binding, "resource": {"buffer": buffer, "offset": begin, "size": size}}
+                for binding, (buffer, begin, size) in bound.items()
             ]
-        by_numbers = dict(zip(unique, made, strict=True))
-        return [by_numbers[each] for each in numbers]
-
-    def _group(self, arena: Any, page: Any, uniform: Any, offset: int, size: int) -> Any:
-        bound = (
-            {"buffer": arena, "offset": 0, "size": arena.size},
-            {"buffer": page, "offset": 0, "size": page.size},
-            {"buffer": uniform, "offset": offset, "size": size},
-        )
-        entries = [{"binding": i, "resource": each} for i, each in enumerate(bound)]
-        return self.gpu.create_bind_group(layout=self._group_layout, entries=entries)
+            with self.said_of(label):
+                layout, _ = self._layout(len(windows))
+                made[key] = self.gpu.create_bind_group(layout=layout, entries=entries)
+        return [made[key] for key in keys]
 
     def write(self, buffer: Any, offset_bytes: int, words: NDArray[np.uint32]) -> None:
         """Have the host's words in a buffer before what is submitted next."""
@@ -284,6 +304,11 @@ class Device:
         ticks = np.frombuffer(self.gpu.queue.read_buffer(found), np.uint64).astype(np.int64)
         return [float(end - begin) * 1e-9 for begin, end in ticks.reshape(-1, 2)]
 
-    def recorded(self, calls: Sequence[tuple[Any, Any, tuple[int, int]]]) -> Recording:
-        """Dispatches to submit again and again: pipelines, bind groups and workgroups."""
-        return Recording(self, self._lib, self._ffi, calls)
+    def recorded(
+        self, calls: Sequence[tuple[Any, Any, tuple[int, int]]], labels: Sequence[str] = ()
+    ) -> Recording:
+        """Dispatches to submit again and again: pipelines, bind groups and workgroups.
+
+        labels: what messages call each.
+        """
+        return Recording(self, self._lib, self._ffi, calls, labels)

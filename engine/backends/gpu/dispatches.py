@@ -1,9 +1,11 @@
 """The list of dispatches that a graph becomes: plain data, for whatever speaks WebGPU.
 
-Each dispatch binds group 0 alike: 0 the arena, storage that may be written, which holds inputs,
-outputs and all that is between; 1 a page of weights, storage that is read; 2 the dispatch's
-numbers, a uniform buffer of vec4<u32>. They run in their order, each after the one before it.
-Every element takes four bytes: floats are f32, integers and bools i32.
+Each dispatch binds group 0: 0 the arena, storage that may be written, which holds inputs, outputs
+and all that is between; 1 a page of weights, storage that is read; 2 the dispatch's numbers, a
+uniform buffer of vec4<u32>. Of an arena that is over what one binding may be, 0 is a part and 3, 4
+and so on are others, apart from one another. They run in their order, each after the one before it.
+Every element takes four bytes: floats are f32, integers and bools i32. Only with precision "low"
+are weights, and floats between steps, of half precision, two in four bytes.
 """
 
 from __future__ import annotations
@@ -24,6 +26,20 @@ INTEGERS = ("bool", "int8", "uint8", "int16", "uint16", "int32", "int64")
 _INT32 = np.iinfo(np.int32)
 
 
+# A part of the arena: the byte where it begins, and its bytes.
+Window = tuple[int, int]
+
+
+def window_name(index: int) -> str:
+    """What shaders call a window."""
+    return f"arena_{index}" if index else "arena"
+
+
+def window_bindings(count: int) -> list[int]:
+    """The bindings of so many windows."""
+    return [0, *range(3, 2 + count)]
+
+
 @dataclass(frozen=True)
 class Dispatch:
     """One launch of a shader.
@@ -31,7 +47,7 @@ class Dispatch:
     node: the node that it came from, for messages and profiles; kernel: what it does. shader:
     which of the list's. page: the page of weights that it binds. numbers: what the shader's
     uniform array holds, a multiple of four: offsets in elements or vectors, and other numbers'
-    bits. workgroups: how many in x and y.
+    bits. windows: the parts of the arena that it binds. workgroups: how many in x and y.
     """
 
     node: str
@@ -39,7 +55,13 @@ class Dispatch:
     shader: int
     page: int
     numbers: tuple[int, ...]
+    windows: tuple[Window, ...]
     workgroups: tuple[int, int]
+
+    @property
+    def label(self) -> str:
+        """What messages call it."""
+        return f"{self.node} ({self.kernel})"
 
 
 @dataclass(frozen=True)

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
-from numpy.typing import NDArray
 
 from palmkit.engine.backends.gpu.dispatches import (
     ELEMENT_BYTES,
     Border,
     Dispatch,
     DispatchList,
-    to_device,
+    Window,
+    window_bindings,
+    window_name,
 )
 from palmkit.engine.backends.gpu.functions import helpers
+from palmkit.engine.backends.gpu.pages import Pages
+from palmkit.engine.backends.gpu.storage import FUNCTIONS, HALF, Storage, element_bytes
 from palmkit.engine.backends.gpu.wgsl import VECTOR, Operand, indent, split
+from palmkit.engine.backends.gpu.windows import windows
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Array
 from palmkit.engine.steps.placing import aligned
@@ -25,7 +30,6 @@ from palmkit.engine.steps.plan import Plan, PlannedStep, Tensor
 from palmkit.engine.steps.step import Kernels, Step, strides_of
 
 THREADS = 64
-MOST_GROUPS = 65535
 
 
 @dataclass(frozen=True)
@@ -33,31 +37,42 @@ class Target:
     """What dispatches are made for.
 
     invocations: how many the device wants to have at a time before each does more. threads: of a
-    workgroup, at most. binding_bytes: the most that one binding may be.
+    workgroup, at most. groups: workgroups along x or y, at most. binding_bytes, shared_bytes: the
+    most that one binding may be, and a workgroup's memory. bindings: of storage, at most. half:
+    whether floats are stored in half precision where that can be.
     """
 
     invocations: int = 1 << 16
     threads: int = 256
+    groups: int = 65535
     binding_bytes: int = 1 << 27
+    shared_bytes: int = 1 << 14
+    bindings: int = 8
+    half: bool = False
 
 
 @dataclass(frozen=True)
 class Access:
     """How a shader reads or writes an operand.
 
-    width: by single elements or by vectors. offset: of the shader's numbers, which one says where
-    the operand begins, in that unit.
+    width: by single elements or by vectors. slot: of the shader's numbers, which one says where
+    the operand begins, in that unit. half: whether it is stored in half precision.
     """
 
     operand: Operand
     width: int
     slot: int
+    half: bool
 
     @property
     def of(self) -> str:
         """The WGSL type of what is read."""
         scalar = self.operand.scalar
         return scalar if self.width == 1 else f"vec4<{scalar}>"
+
+
+def _part_of(slot: int) -> str:
+    return f"arena_of_{slot}"
 
 
 class Shader:
@@ -71,8 +86,12 @@ class Shader:
         """Begin a shader for a step."""
         self._emission = emission
         self._step = step
-        self._wide = wide
+        # Vectors of four words, or of two where vectors of four floats may be of half precision.
+        words = 2 if emission.target.half else VECTOR
+        self._arena = Storage("arena", words if wide else 1)
+        self._weights = Storage("weights", words)
         self._numbers: list[int] = []
+        self._accesses: list[Access] = []
         self._constants: list[tuple[Access, Array]] = []
 
     def number(self, bits: int) -> str:
@@ -88,10 +107,14 @@ class Shader:
 
     def access(self, operand: Operand, width: int = 1) -> Access:
         """Read or write an operand by single elements or vectors."""
-        access = Access(operand, width, len(self._numbers))
+        value = operand.value
+        half = operand.half if value is None else self._emission.pages.is_half(value)
+        access = Access(operand, width, len(self._numbers), half)
         self._numbers.append(operand.offset // width)
-        if operand.value is not None:
-            self._constants.append((access, operand.value))
+        if value is not None:
+            self._constants.append((access, value))
+        else:
+            self._accesses.append(access)
         return access
 
     def constant(self, array: Array, width: int = 1) -> Access:
@@ -100,23 +123,28 @@ class Shader:
 
     def read(self, access: Access, index: str) -> str:
         """The element, or the vector, at an index; it counts in the access's unit."""
-        begin = f"numbers[{access.slot // 4}].{'xyzw'[access.slot % 4]}"
-        name = access.operand.binding
-        wide = self._wide or name == "weights"
-        at = f"({begin} + {index})"
-        if access.width == 1:
-            element = f"{name}[{at} >> 2u][{at} & 3u]" if wide else f"{name}[{at}]"
-            return f"bitcast<{access.of}>({element})"
-        if wide:
-            return f"bitcast<{access.of}>({name}[{at}])"
-        parts = ", ".join(f"{name}[{at} * 4u + {i}u]" for i in range(VECTOR))
-        return f"bitcast<{access.of}>(vec4<u32>({parts}))"
+        at = f"({self._begin(access)} + {index})"
+        return self._storage(access).read(at, access.of, access.width, access.half)
 
     def write(self, access: Access, index: str, value: str) -> str:
         """The statement that stores a value of the access's type."""
-        begin = f"numbers[{access.slot // 4}].{'xyzw'[access.slot % 4]}"
-        of = "u32" if access.width == 1 else "vec4<u32>"
-        return f"arena[{begin} + {index}] = bitcast<{of}>({value});"
+        if access.width == 1:
+            self._emission.written_singly.add(access.operand.tensor)
+        at = f"{self._begin(access)} + {index}"
+        at = f"({at})" if access.width * self._arena.words == 2 * VECTOR else at
+        return self._storage(access).write(at, value, access.width, access.half)
+
+    def _storage(self, access: Access) -> Storage:
+        """The binding that it is in; of an arena in parts, by a name that `run` replaces."""
+        if access.operand.binding == "weights":
+            return self._weights
+        if self._emission.is_whole:
+            return self._arena
+        return replace(self._arena, name=_part_of(access.slot))
+
+    @staticmethod
+    def _begin(access: Access) -> str:
+        return f"numbers[{access.slot // 4}].{'xyzw'[access.slot % 4]}"
 
     def each(
         self,
@@ -153,10 +181,12 @@ class Shader:
         """
         if groups == 0:
             return
-        rows = -(-groups // MOST_GROUPS)
+        most = self._emission.target.groups
+        rows = -(-groups // most)
         columns = -(-groups // rows)
-        if rows > MOST_GROUPS:
-            raise UnsupportedError(f"{groups} workgroups")
+        if rows > most:
+            raise UnsupportedError(f"{groups} workgroups, over the device's limit of {most * most}")
+        parts, names = self._emission.windows(self._accesses, self._numbers)
         page = self._emission.put(self._constants, self._numbers)
         lines = list(body)
         text = "\n".join(lines)
@@ -165,11 +195,15 @@ class Shader:
         guard = [] if rows == 1 else [f"if (group >= {groups}u) {{ return; }}"]
         source = "\n".join(
             [
-                "@group(0) @binding(0) var<storage, read_write> arena: "
-                f"array<{'vec4<u32>' if self._wide else 'u32'}>;",
-                "@group(0) @binding(1) var<storage, read> weights: array<vec4<u32>>;",
+                *(
+                    f"@group(0) @binding({binding}) var<storage, read_write> "
+                    f"{window_name(i)}: {self._arena.declared};"
+                    for i, binding in enumerate(window_bindings(len(parts)))
+                ),
+                f"@group(0) @binding(1) var<storage, read> weights: {self._weights.declared};",
                 f"@group(0) @binding(2) var<uniform> numbers: array<vec4<u32>, {numbers}>;",
                 *declared,
+                *((FUNCTIONS,) if self._emission.target.half else ()),
                 *helpers(text),
                 f"@compute @workgroup_size({threads})",
                 "fn main(@builtin(workgroup_id) workgroup: vec3<u32>,",
@@ -179,12 +213,10 @@ class Shader:
                 "",
             ]
         )
+        for slot, name in names.items():
+            source = re.sub(rf"\b{_part_of(slot)}\b", name, source)
         padded = [*self._numbers, *[0] * (numbers * VECTOR - len(self._numbers))]
-        self._emission.add(self._step, source, page, padded, (columns, rows))
-
-
-def _rounded(size: int) -> int:
-    return -(-size // VECTOR) * VECTOR
+        self._emission.add(self._step, source, page, padded, parts, (columns, rows))
 
 
 class Emission:
@@ -196,10 +228,9 @@ class Emission:
         self._plan = plan
         self._shaders: dict[str, int] = {}
         self._dispatches: list[Dispatch] = []
-        self._pages: list[list[NDArray[np.uint32]]] = [[]]
-        self._filled = 0
-        self._places: dict[tuple[int, int], int] = {}
-        self._kept: list[Array] = []
+        self.pages = Pages(target.binding_bytes, target.half)
+        # The tensors of which elements are written one by one.
+        self.written_singly: set[int] = set()
         self._borders: dict[tuple[str, int], int] = {}
         self._end = plan.arena_bytes // ELEMENT_BYTES
         for tensor in plan.tensors:
@@ -217,10 +248,11 @@ class Emission:
             value = self._plan.constants[tensor.slot]
             return Operand("weights", tensor.offset, dtype, dims, strides, value)
         if tensor.place == "arena":
-            begin = tensor.slot // ELEMENT_BYTES
-        else:
-            begin = self._borders[tensor.place, tensor.slot]
-        return Operand("arena", begin + tensor.offset, dtype, dims, strides)
+            half = dtype == HALF
+            offset = tensor.slot // element_bytes(half) + tensor.offset
+            return Operand("arena", offset, dtype, dims, strides, half=half, tensor=number)
+        offset = self._borders[tensor.place, tensor.slot] + tensor.offset
+        return Operand("arena", offset, dtype, dims, strides, tensor=number)
 
     def tensor(self, number: int) -> Tensor:
         """The tensor of that number."""
@@ -241,34 +273,37 @@ class Emission:
 
     def put(self, constants: Sequence[tuple[Access, Array]], numbers: list[int]) -> int:
         """Find a page of weights for constants of one shader, and fill in where they begin."""
-        most = self.target.binding_bytes // ELEMENT_BYTES
-        arrays = {id(array): array for _, array in constants}
-        page = next(
-            (i for i in range(len(self._pages)) if all((key, i) in self._places for key in arrays)),
-            len(self._pages) - 1,
-        )
-        new = [each for key, each in arrays.items() if (key, page) not in self._places]
-        size = sum(_rounded(each.size) for each in new)
-        if self._filled + size > most and new:
-            self._pages.append([])
-            self._filled, page, new = 0, page + 1, list(arrays.values())
-            size = sum(_rounded(each.size) for each in new)
-        if size > most:
-            raise UnsupportedError(
-                f"weights of {size * ELEMENT_BYTES} bytes, over the device's limit of "
-                f"{self.target.binding_bytes} for one binding"
-            )
-        for array in new:
-            # It is kept, lest another one get its id.
-            self._kept.append(array)
-            self._places[id(array), page] = self._filled
-            words = to_device(array)
-            self._pages[page].append(np.pad(words, (0, _rounded(words.size) - words.size)))
-            self._filled += _rounded(words.size)
+        page, begins = self.pages.put(array for _, array in constants)
         for access, array in constants:
-            begin = self._places[id(array), page] + access.operand.offset
-            numbers[access.slot] = begin // access.width
+            numbers[access.slot] = (begins[id(array)] + access.operand.offset) // access.width
         return page
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether one binding may be all of the arena."""
+        return self._end * ELEMENT_BYTES <= self.target.binding_bytes
+
+    def windows(
+        self, accesses: Sequence[Access], numbers: list[int]
+    ) -> tuple[tuple[Window, ...], dict[int, str]]:
+        """Find what a dispatch binds of the arena; where operands begin counts from there on.
+
+        Returns the windows, and the name of that of each access by its slot.
+        """
+        spans: list[tuple[int, int]] = []
+        for access in accesses:
+            first, end = access.operand.ends
+            size = element_bytes(access.half)
+            # Vectors are read as a whole.
+            spans.append((first * size, -(-end // VECTOR) * VECTOR * size))
+        found, places = windows(spans, self._end * ELEMENT_BYTES, self.target.binding_bytes)
+        if len(found) + 1 > self.target.bindings:
+            raise UnsupportedError(f"{len(found)} parts of an arena over what one binding may be")
+        for access, place in zip(accesses, places, strict=True):
+            unit_bytes = element_bytes(access.half) * access.width
+            numbers[access.slot] -= found[place][0] // unit_bytes
+        names = [window_name(place) for place in places]
+        return found, {each.slot: name for each, name in zip(accesses, names, strict=True)}
 
     def add(
         self,
@@ -276,22 +311,21 @@ class Emission:
         source: str,
         page: int,
         numbers: Sequence[int],
+        parts: tuple[Window, ...],
         workgroups: tuple[int, int],
     ) -> None:
         """Add a dispatch; equal shaders are one."""
         shader = self._shaders.setdefault(source, len(self._shaders))
-        kernel = step.kernel
         self._dispatches.append(
-            Dispatch(step.node, kernel, shader, page, tuple(numbers), workgroups)
+            Dispatch(step.node, step.kernel, shader, page, tuple(numbers), parts, workgroups)
         )
 
     def result(self, inputs: Iterable[str], outputs: Iterable[str]) -> DispatchList:
         """All that was emitted; the names of inputs and outputs in the graph's order."""
-        nothing = np.zeros(VECTOR, np.uint32)
         return DispatchList(
             tuple(self._shaders),
             tuple(self._dispatches),
-            tuple(np.concatenate(page) if page else nothing for page in self._pages),
+            self.pages.result(),
             self._end,
             self._border_table("input", inputs),
             self._border_table("output", outputs),

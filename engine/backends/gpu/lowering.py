@@ -12,18 +12,16 @@ from palmkit.engine.backends.cpu.passes.gates import join_gates
 from palmkit.engine.backends.cpu.passes.interleaves import join_interleaves
 from palmkit.engine.backends.cpu.passes.sums import join_clamps
 from palmkit.engine.backends.cpu.rules import RULES as CPU_RULES
-from palmkit.engine.backends.gpu.dispatches import (
-    ELEMENT_BYTES,
-    FLOATS,
-    INTEGERS,
-    DispatchList,
-)
+from palmkit.engine.backends.gpu.dispatches import FLOATS, INTEGERS, DispatchList
 from palmkit.engine.backends.gpu.emission import Emission, GpuKernels, Target
+from palmkit.engine.backends.gpu.storage import HALF, element_bytes
+from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Graph, Type
 from palmkit.engine.steps.lowering import Lowering, Rules
 from palmkit.engine.steps.plan import Plan
-from palmkit.engine.steps.rewriting import Purpose, StepPass
-from palmkit.engine.steps.step import Step
+from palmkit.engine.steps.refusal import RefusedError, first_output
+from palmkit.engine.steps.rewriting import Lowered, Purpose, StepPass
+from palmkit.engine.steps.step import JOINED, Step, View
 
 NAME = "gpu"
 # Those of the CPU's passes that leave fewer steps, in its order.
@@ -81,13 +79,75 @@ def lower(graph: Graph, target: Target) -> tuple[DispatchList, Plan, Mapping[str
     lowered = replace(lowering.result(Purpose(threads=1)), cost=_a_launch)
     for each in STEP_PASSES:
         lowered = each(lowered)
+    _size(lowered)
+    plan, emission = _emitted(lowered, target, graph)
+    if target.half:
+        plan, emission = _emitted(_in_halves(lowered, plan, emission), target, graph)
+    return emission.result(tuple(graph.inputs), tuple(outputs)), plan, outputs
+
+
+def _size(lowered: Lowered) -> None:
+    """Have each buffer be of the size that its elements take on the device."""
+    sizes: dict[int, int] = {}
     for step in lowered.steps:
         for view in (*step.reads, *step.writes):
-            # Elements of any dtype take as much there.
-            size = view.ends[1] * ELEMENT_BYTES
-            view.buffer.size_bytes = max(view.buffer.size_bytes, size)
+            # Elements of any dtype take as much there, but for those in half precision.
+            half = view.buffer.place == "arena" and view.dtype == HALF
+            size = view.ends[1] * element_bytes(half)
+            sizes[id(view.buffer)] = max(sizes.get(id(view.buffer), 0), size)
+            view.buffer.size_bytes = sizes[id(view.buffer)]
+
+
+def _emitted(lowered: Lowered, target: Target, graph: Graph) -> tuple[Plan, Emission]:
+    """The plan and all of its dispatches; RefusedError names the steps that the device has not."""
     plan = lowered.placed()
     emission = Emission(plan, target)
+    refused: dict[str, str] = {}
+    nodes = {name: node for node in graph.nodes for name in (*node.outputs, node.label)}
     for planned in plan.steps:
-        emission.emit(planned)
-    return emission.result(tuple(graph.inputs), tuple(outputs)), plan, outputs
+        try:
+            emission.emit(planned)
+        except UnsupportedError as error:
+            reason = f"{planned.node} ({planned.kernel}): {error}"
+            joined = [planned.node] if planned.node in nodes else planned.node.split(JOINED)
+            found = [first_output(nodes[label]) for label in joined if label in nodes]
+            if not found:
+                raise UnsupportedError(f"backend {NAME}: {reason}") from None
+            refused |= dict.fromkeys(found, reason)
+    if refused:
+        reasons = "; ".join(dict.fromkeys(refused.values()))
+        raise RefusedError(
+            f"backend {NAME} cannot run {len(refused)} of {len(graph.nodes)} nodes on this device: "
+            f"{reasons}",
+            refused,
+        )
+    return plan, emission
+
+
+def _in_halves(lowered: Lowered, plan: Plan, emission: Emission) -> Lowered:
+    """The same with floats between steps in half precision, but for those written one by one.
+
+    Two of them share a word, which two threads cannot write at a time.
+    """
+    whole: set[int] = set()
+    for step, planned in zip(lowered.steps, plan.steps, strict=True):
+        for name, view in step.outputs.items():
+            if planned.outputs[name] in emission.written_singly:
+                whole.add(id(view.buffer))
+
+    def stored(view: View | None) -> View | None:
+        if view is None or view.buffer.place != "arena" or view.dtype != "float32":
+            return view
+        return view if id(view.buffer) in whole else replace(view, dtype=HALF)
+
+    steps = [
+        replace(
+            step,
+            inputs={name: stored(view) for name, view in step.inputs.items()},
+            outputs={name: stored(view) or view for name, view in step.outputs.items()},
+        )
+        for step in lowered.steps
+    ]
+    found = replace(lowered, steps=steps)
+    _size(found)
+    return found

@@ -18,6 +18,7 @@ from palmkit.engine.backends.gpu.device import device as opened
 from palmkit.engine.backends.gpu.dispatches import (
     ELEMENT_BYTES,
     Border,
+    Dispatch,
     DispatchList,
     from_device,
     to_device,
@@ -48,28 +49,38 @@ class GpuArray:
         return from_device(recording.fetch(staging, size), self.border)
 
 
+def _largest(plan: Plan) -> str:
+    """What writes the most of an arena, for messages."""
+    if not plan.buffers:
+        return ""
+    largest = max(plan.buffers, key=lambda buffer: buffer.size_bytes)
+    step = plan.steps[largest.first]
+    return f", for {largest.size_bytes} that {step.node} ({step.kernel}) writes,"
+
+
 class _Made:
     """What a list of dispatches has on a device."""
 
-    def __init__(self, device: Device, dispatches: DispatchList) -> None:
-        """Compile the shaders and upload the weights."""
+    def __init__(self, device: Device, dispatches: DispatchList, plan: Plan) -> None:
+        """Compile the shaders and upload the weights; BackendError names what fails."""
         self.device = device
-        named: dict[int, str] = {}
+        named: dict[int, Dispatch] = {}
         for each in dispatches.dispatches:
-            named.setdefault(each.shader, f"{each.node} ({each.kernel})")
+            named.setdefault(each.shader, each)
         pipelines = [
-            device.pipeline(source, named[i]) for i, source in enumerate(dispatches.shaders)
+            device.pipeline(source, len(named[i].windows), named[i].label)
+            for i, source in enumerate(dispatches.shaders)
         ]
         pages = [device.filled(page, "weights") for page in dispatches.pages]
-        self.arena = device.storage(dispatches.arena_elements * ELEMENT_BYTES, "the arena")
-        groups = device.groups(
-            self.arena, pages, [(each.page, each.numbers) for each in dispatches.dispatches]
-        )
+        arena_bytes = dispatches.arena_elements * ELEMENT_BYTES
+        self.arena = device.storage(arena_bytes, f"the arena{_largest(plan)}")
+        groups = device.groups(self.arena, pages, dispatches.dispatches)
         self.calls = [
             (pipelines[each.shader], group, each.workgroups)
             for each, group in zip(dispatches.dispatches, groups, strict=True)
         ]
-        self.recording = device.recorded(self.calls)
+        labels = [each.label for each in dispatches.dispatches]
+        self.recording = device.recorded(self.calls, labels)
         outputs = dispatches.outputs.values()
         ends = [each.offset + each.elements for each in outputs]
         self.first = min((each.offset for each in outputs), default=0)
@@ -88,7 +99,7 @@ class GpuProgram:
         self.plan, self.dispatches, self.backend = plan, dispatches, backend
         self._process = os.getpid()
         self._lock = threading.Lock()
-        self._last = _Made(device, dispatches)
+        self._last = _Made(device, dispatches, plan)
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -100,7 +111,7 @@ class GpuProgram:
         if self._process != os.getpid():
             raise BackendError("backend gpu: its models do not survive a fork")
         if self._last.device.lost:
-            self._last = _Made(opened(self._last.device.kind), self.dispatches)
+            self._last = _Made(opened(self._last.device.kind), self.dispatches, self.plan)
         return self._last
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:

@@ -99,10 +99,16 @@ class Recording:
     """Dispatches of one compute pass, and copies before and behind them."""
 
     def __init__(
-        self, device: Opened, lib: Any, ffi: Any, calls: Sequence[tuple[Any, Any, tuple[int, int]]]
+        self,
+        device: Opened,
+        lib: Any,
+        ffi: Any,
+        calls: Sequence[tuple[Any, Any, tuple[int, int]]],
+        labels: Sequence[str],
     ) -> None:
-        """Keep what each call takes, as the library takes it."""
+        """Keep what each call takes, as the library takes it; labels are for messages."""
         self._device, self._lib, self._ffi = device, lib, ffi
+        self._labels = labels
         self._kept = list(calls)
         self._steps: list[tuple[Any, Any, int, int]] = []
         for pipeline, group, (x, y) in calls:
@@ -133,8 +139,30 @@ class Recording:
 
         slice_s: let others have the device after about so many seconds, again and again; 0: hand
         all of it over at once. BackendError if it is refused, DeviceLostError if there is no
-        device any more.
+        device any more; the former names the dispatch, if it is one.
         """
+        try:
+            self._submit(writes, before, behind, slice_s)
+        except DeviceLostError:
+            raise
+        except BackendError:
+            self._find_refused()
+            raise
+
+    def _find_refused(self) -> None:
+        """BackendError for the first dispatch that the library refuses by itself."""
+        for step, label in zip(self._steps, self._labels, strict=True):
+            self._scope.begin()
+            self._lib.wgpuCommandBufferRelease(self.encoded([step], (), ()))
+            self._scope.end(label)
+
+    def _submit(
+        self,
+        writes: Sequence[Write],
+        before: Sequence[Copy],
+        behind: Sequence[Copy],
+        slice_s: float,
+    ) -> None:
         # The library ends the process where a submit finds no device: it is looked for before.
         self._scope.begin()
         for each in writes:

@@ -20,6 +20,7 @@ class Operand:
 
     binding: "arena" or "weights". offset: the element that it begins at. strides: in elements.
     value: of a constant, all of its buffer; shaders that access it have it put into the weights.
+    half: of another, whether its elements are floats of half precision. tensor: its number.
     """
 
     binding: str
@@ -28,6 +29,8 @@ class Operand:
     dims: tuple[int, ...]
     strides: tuple[int, ...]
     value: Array | None = field(default=None, compare=False)
+    half: bool = False
+    tensor: int = -1
 
     @staticmethod
     def constant(value: Array) -> Operand:
@@ -39,6 +42,15 @@ class Operand:
     def elements(self) -> int:
         """The number of elements."""
         return prod(self.dims)
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The first element of its binding that it reaches, and the one behind its last."""
+        if not self.elements:
+            return self.offset, self.offset
+        reaches = [(d - 1) * s for d, s in zip(self.dims, self.strides, strict=True)]
+        first = self.offset + sum(reach for reach in reaches if reach < 0)
+        return first, self.offset + sum(reach for reach in reaches if reach > 0) + 1
 
     @property
     def scalar(self) -> str:

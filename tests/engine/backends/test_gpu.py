@@ -319,13 +319,6 @@ def test_a_shader_that_does_not_compile_is_named(monkeypatch: pytest.MonkeyPatch
         engine.Model(net(), NAME)
 
 
-def test_what_the_device_cannot_have_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    device = gpu_device.device(KIND)
-    monkeypatch.setattr(device, "target", replace(device.target, binding_bytes=1024))
-    with pytest.raises(engine.BackendError, match=r"the arena of \d+ bytes, .* at most 1024"):
-        engine.Model(net(), NAME)
-
-
 def test_numbers_that_32_bits_do_not_hold_are_refused() -> None:
     graph = Graph(
         {"x": Type("int64", (3,))},

@@ -8,6 +8,8 @@ from palmkit.engine.backends.gpu.emission import Target
 from palmkit.engine.backends.gpu.wgsl import VECTOR
 
 _POWERS = (1, 2, 4, 8, 16, 32)
+# A vector of sums in the memory of a workgroup.
+_SUM_BYTES = 16
 # Vectors of sums that a thread has registers for.
 _MOST_SUMS = 8
 
@@ -68,7 +70,9 @@ def choose_tiles(target: Target, product: Product) -> Tiles:
                 continue
             for splits in _POWERS:
                 if splits > 1 and (
-                    product.depth < VECTOR * splits or splits * VECTOR > target.threads
+                    product.depth < VECTOR * splits
+                    or splits * VECTOR > target.threads
+                    or target.threads * pixels * vectors * _SUM_BYTES > target.shared_bytes
                 ):
                     continue
                 each = Tiles(pixels, vectors, splits)
