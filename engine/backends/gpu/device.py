@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, suppress
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -17,8 +18,8 @@ from numpy.typing import NDArray
 
 from palmkit.engine.backends.gpu.dispatches import ELEMENT_BYTES, Dispatch, window_bindings
 from palmkit.engine.backends.gpu.emission import THREADS, Target
-from palmkit.engine.backends.gpu.recording import Recording, Scope, failed, write
-from palmkit.engine.errors import BackendError
+from palmkit.engine.backends.gpu.recording import Recording, Scope, one_line, write
+from palmkit.engine.errors import BackendError, DeviceLostError
 
 HARDWARE, SOFTWARE = "hardware", "software"
 # By WebGPU's names for kinds of adapters, the first preferred.
@@ -29,6 +30,8 @@ _KINDS = {
 # Interfaces that have all of compute shaders; OpenGL is none of them.
 _INTERFACES = ("Vulkan", "Metal", "D3D12")
 _UNIFORM_STEP = 256
+# Shaders that are compiled at a time.
+_MOST_AT_ONCE = 8
 # The limits that a device is opened with, those of its adapter, and the least that will do.
 _LEAST = {
     "max-storage-buffer-binding-size": 1 << 16,
@@ -85,11 +88,6 @@ def missing(kind: str) -> str:
     return f"no {kind} adapter of {', '.join(_INTERFACES)}" + (f", only {found}" if found else "")
 
 
-def one_line(error: BaseException) -> str:
-    """What an error says, in one line."""
-    return " ".join(f"{error}".split()) or error.__class__.__name__
-
-
 def device(kind: str) -> Device:
     """The device of a kind, of which a process has one; BackendError if there is none.
 
@@ -130,6 +128,7 @@ class Device:
         )
         self.has_clock = bool(wanted)
         self.kind, self.lost = kind, False
+        self.calls = threading.RLock()
         software = kind == SOFTWARE
         most_threads = min(
             256,
@@ -177,15 +176,9 @@ class Device:
         software = ", software" if self.info["adapter_type"] == "CPU" else ""
         return f"{self.info['device']} ({self.info['backend_type']}{software})"
 
-    @contextmanager
-    def said_of(self, what: str) -> Generator[None, None, None]:
-        """Turn the package's errors into BackendError that names what was done."""
-        try:
-            yield
-        except BackendError:
-            raise
-        except Exception as error:
-            raise failed(self, what, one_line(error)) from None
+    def said_of(self, what: str) -> AbstractContextManager[None]:
+        """Turn errors in the block into BackendError that names what is done."""
+        return self._scope.of(what)
 
     def storage(self, size_bytes: int, what: str) -> Any:
         """A buffer for shaders; BackendError if it cannot be had."""
@@ -208,24 +201,43 @@ class Device:
         with self.said_of(f"a buffer of {size_bytes} bytes to read back"):
             return self.gpu.create_buffer(size=max(16, size_bytes), usage=self._read_back)
 
-    def pipeline(self, source: str, windows: int, what: str) -> Any:
-        """The pipeline of a shader, compiled once; BackendError that names what it is for.
+    def pipelines(self, wanted: Sequence[tuple[str, int, str]]) -> list[Any]:
+        """The pipelines of shaders: (text, parts of the arena that it binds, what it is for) each.
 
-        windows: how many parts of the arena the shader binds.
+        They are compiled once, a few at a time. BackendError names what a shader is for.
         """
-        with _lock:
-            found = self._pipelines.get(source)
-            if found is None:
-                with self.said_of(what):
-                    module = self._module(source, what)
-                    _, layout = self._layout(windows)
-                    found = self.gpu.create_compute_pipeline(
-                        layout=layout, compute={"module": module, "entry_point": "main"}
-                    )
-                self._pipelines[source] = found
-            return found
+        found = {source: self._pipelines.get(source) for source, _, _ in wanted}
+        left = [each for each in wanted if found[each[0]] is None]
+        at_once = min(_MOST_AT_ONCE, os.cpu_count() or 1)
+        # Between these, runs of other models get their turn.
+        for begin in range(0, len(left), at_once):
+            found |= self._compiled(left[begin : begin + at_once])
+        return [found[source] for source, _, _ in wanted]
 
-    def _module(self, source: str, what: str) -> Any:
+    def _compiled(self, shaders: Sequence[tuple[str, int, str]]) -> dict[str, Any]:
+        try:
+            with self.said_of("shaders"), ThreadPoolExecutor(len(shaders)) as threads:
+                layouts = [self._layout(windows)[1] for _, windows, _ in shaders]
+                made = list(threads.map(self._pipeline, shaders, layouts))
+        except DeviceLostError:
+            raise
+        except BackendError:
+            # Which one it is.
+            for each in shaders:
+                with self.said_of(each[2]):
+                    self._pipeline(each, self._layout(each[1])[1])
+            raise
+        found = {source: each for (source, _, _), each in zip(shaders, made, strict=True)}
+        self._pipelines.update(found)
+        return found
+
+    def _pipeline(self, shader: tuple[str, int, str], layout: Any) -> Any:
+        module = self._module(shader[0])
+        return self.gpu.create_compute_pipeline(
+            layout=layout, compute={"module": module, "entry_point": "main"}
+        )
+
+    def _module(self, source: str) -> Any:
         """The compiled text, without checks of each index and a count for each loop.
 
         They would take as long as the sums of small loops; indices are within their arrays for
@@ -238,11 +250,9 @@ class Device:
         wgsl.code.data, wgsl.code.length = held, len(text)
         described = self._ffi.new("WGPUShaderModuleDescriptor *")
         described.nextInChain = self._ffi.addressof(wgsl.chain)
-        self._scope.begin()
         made = self._lib.wgpuDeviceCreateShaderModuleTrusted(
             self.gpu._internal, described, self._lib.WGPUShaderRuntimeChecks_None
         )
-        self._scope.end(what)
         return self._package.backends.wgpu_native.GPUShaderModule("", made, self.gpu)
 
     def groups(self, arena: Any, pages: Sequence[Any], dispatches: Sequence[Dispatch]) -> list[Any]:

@@ -222,10 +222,13 @@ class Shader:
 class Emission:
     """Dispatches of a plan, step by step."""
 
-    def __init__(self, plan: Plan, target: Target) -> None:
-        """Begin with nothing emitted."""
+    def __init__(self, plan: Plan, target: Target, is_trial: bool = False) -> None:
+        """Begin with nothing emitted.
+
+        is_trial: only how tensors are written is wanted, so that no weights are stored.
+        """
         self.target = target
-        self._plan = plan
+        self._plan, self._is_trial = plan, is_trial
         self._shaders: dict[str, int] = {}
         self._dispatches: list[Dispatch] = []
         self.pages = Pages(target.binding_bytes, target.half)
@@ -273,6 +276,8 @@ class Emission:
 
     def put(self, constants: Sequence[tuple[Access, Array]], numbers: list[int]) -> int:
         """Find a page of weights for constants of one shader, and fill in where they begin."""
+        if self._is_trial:
+            return 0
         page, begins = self.pages.put(array for _, array in constants)
         for access, array in constants:
             numbers[access.slot] = (begins[id(array)] + access.operand.offset) // access.width
@@ -288,7 +293,7 @@ class Emission:
     ) -> tuple[tuple[Window, ...], dict[int, str]]:
         """Find what a dispatch binds of the arena; where operands begin counts from there on.
 
-        Returns the windows, and the name of that of each access by its slot.
+        Returns the windows and, of an arena in parts, the name of each access's by its slot.
         """
         spans: list[tuple[int, int]] = []
         for access in accesses:
@@ -302,6 +307,8 @@ class Emission:
         for access, place in zip(accesses, places, strict=True):
             unit_bytes = element_bytes(access.half) * access.width
             numbers[access.slot] -= found[place][0] // unit_bytes
+        if self.is_whole:
+            return found, {}
         names = [window_name(place) for place in places]
         return found, {each.slot: name for each, name in zip(accesses, names, strict=True)}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
@@ -80,9 +81,11 @@ def lower(graph: Graph, target: Target) -> tuple[DispatchList, Plan, Mapping[str
     for each in STEP_PASSES:
         lowered = each(lowered)
     _size(lowered)
-    plan, emission = _emitted(lowered, target, graph)
     if target.half:
-        plan, emission = _emitted(_in_halves(lowered, plan, emission), target, graph)
+        # In halves more will fit into a binding.
+        trial = replace(target, binding_bytes=sys.maxsize)
+        lowered = _in_halves(lowered, *_emitted(lowered, trial, graph, is_trial=True))
+    plan, emission = _emitted(lowered, target, graph)
     return emission.result(tuple(graph.inputs), tuple(outputs)), plan, outputs
 
 
@@ -98,10 +101,12 @@ def _size(lowered: Lowered) -> None:
             view.buffer.size_bytes = sizes[id(view.buffer)]
 
 
-def _emitted(lowered: Lowered, target: Target, graph: Graph) -> tuple[Plan, Emission]:
+def _emitted(
+    lowered: Lowered, target: Target, graph: Graph, is_trial: bool = False
+) -> tuple[Plan, Emission]:
     """The plan and all of its dispatches; RefusedError names the steps that the device has not."""
     plan = lowered.placed()
-    emission = Emission(plan, target)
+    emission = Emission(plan, target, is_trial)
     refused: dict[str, str] = {}
     nodes = {name: node for node in graph.nodes for name in (*node.outputs, node.label)}
     for planned in plan.steps:

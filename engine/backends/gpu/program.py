@@ -67,10 +67,12 @@ class _Made:
         named: dict[int, Dispatch] = {}
         for each in dispatches.dispatches:
             named.setdefault(each.shader, each)
-        pipelines = [
-            device.pipeline(source, len(named[i].windows), named[i].label)
-            for i, source in enumerate(dispatches.shaders)
-        ]
+        pipelines = device.pipelines(
+            [
+                (source, len(named[i].windows), named[i].label)
+                for i, source in enumerate(dispatches.shaders)
+            ]
+        )
         pages = [device.filled(page, "weights") for page in dispatches.pages]
         arena_bytes = dispatches.arena_elements * ELEMENT_BYTES
         self.arena = device.storage(arena_bytes, f"the arena{_largest(plan)}")

@@ -5,8 +5,10 @@ The package's own objects take longer than small kernels do, so each run goes wi
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,15 +22,25 @@ FIRST_SUBMIT = 8
 
 
 class Opened(Protocol):
-    """What is known of a device here: the package's object, its name, and whether it is lost."""
+    """What is known of a device here.
+
+    gpu: the package's object. lost: whether it is. calls: held while its errors are collected,
+    which the library does for all threads at once.
+    """
 
     gpu: Any
     lost: bool
+    calls: threading.RLock
 
     @property
     def name(self) -> str:
         """The adapter's name."""
         ...
+
+
+def one_line(error: BaseException) -> str:
+    """What an error says, in one line."""
+    return " ".join(f"{error}".split()) or error.__class__.__name__
 
 
 def failed(device: Opened, what: str, said: str) -> BackendError:
@@ -38,7 +50,7 @@ def failed(device: Opened, what: str, said: str) -> BackendError:
 
 
 class Scope:
-    """Collects what the library says is wrong in the calls between `begin` and `end`."""
+    """Collects what the library says is wrong in some calls."""
 
     def __init__(self, device: Opened, lib: Any, ffi: Any) -> None:
         """Begin with no errors."""
@@ -55,18 +67,31 @@ class Scope:
         self._on_error.mode = lib.WGPUCallbackMode_AllowProcessEvents
         self._on_error.callback = self._callback
 
-    def begin(self) -> None:
-        """Collect from now on."""
+    @contextmanager
+    def of(self, what: str) -> Generator[None, None, None]:
+        """Raise BackendError, which names what is done, if anything in the block is wrong."""
+        with self._device.calls:
+            self._begin()
+            try:
+                yield
+            except BackendError:
+                self._end()
+                raise
+            except Exception as error:
+                self._end()
+                raise failed(self._device, what, one_line(error)) from None
+            self._end()
+            self.check(what)
+
+    def _begin(self) -> None:
         self.errors.clear()
         lib, gpu = self._lib, self._device.gpu._internal
         lib.wgpuDevicePushErrorScope(gpu, lib.WGPUErrorFilter_Validation)
         lib.wgpuDevicePushErrorScope(gpu, lib.WGPUErrorFilter_OutOfMemory)
 
-    def end(self, what: str) -> None:
-        """Raise BackendError, which names what was done, if anything was wrong."""
+    def _end(self) -> None:
         for _ in range(2):
             self._lib.wgpuDevicePopErrorScope(self._device.gpu._internal, self._on_error[0])
-        self.check(what)
 
     def check(self, what: str) -> None:
         """Raise BackendError if an error was collected."""
@@ -152,9 +177,8 @@ class Recording:
     def _find_refused(self) -> None:
         """BackendError for the first dispatch that the library refuses by itself."""
         for step, label in zip(self._steps, self._labels, strict=True):
-            self._scope.begin()
-            self._lib.wgpuCommandBufferRelease(self.encoded([step], (), ()))
-            self._scope.end(label)
+            with self._scope.of(label):
+                self._lib.wgpuCommandBufferRelease(self.encoded([step], (), ()))
 
     def _submit(
         self,
@@ -164,29 +188,32 @@ class Recording:
         slice_s: float,
     ) -> None:
         # The library ends the process where a submit finds no device: it is looked for before.
-        self._scope.begin()
-        for each in writes:
-            write(self._device, self._lib, self._ffi, each)
         first = self._steps[:FIRST_SUBMIT]
         whole = len(self._steps) <= (FIRST_SUBMIT if slice_s else 2 * FIRST_SUBMIT)
-        command = self.encoded(self._steps if whole else first, before, behind if whole else ())
-        self._scope.end(self._device.name)
+        with self._scope.of(self._device.name):
+            for each in writes:
+                write(self._device, self._lib, self._ffi, each)
+            command = self.encoded(self._steps if whole else first, before, behind if whole else ())
         started_s = time.perf_counter()
         self._hand_over(command)
         if whole:
             return
-        self._scope.begin()
         begin, size = FIRST_SUBMIT, 2 * FIRST_SUBMIT
         if slice_s:
             size = self._next_size(FIRST_SUBMIT, started_s, slice_s)
         # What would be left for the last submit goes with the one before it.
         while begin + size + (0 if slice_s else FIRST_SUBMIT) < len(self._steps):
             started_s = time.perf_counter()
-            self._hand_over(self.encoded(self._steps[begin : begin + size], (), ()))
+            self._submit_more(self._steps[begin : begin + size], ())
             begin += size
             size = self._next_size(size, started_s, slice_s) if slice_s else 2 * size
-        self._hand_over(self.encoded(self._steps[begin:], (), behind))
-        self._scope.end(self._device.name)
+        self._submit_more(self._steps[begin:], behind)
+
+    def _submit_more(
+        self, steps: Sequence[tuple[Any, Any, int, int]], behind: Sequence[Copy]
+    ) -> None:
+        with self._scope.of(self._device.name):
+            self._hand_over(self.encoded(steps, (), behind))
 
     def _next_size(self, size: int, started_s: float, slice_s: float) -> int:
         """Wait until what was handed over is done, and tell how many dispatches a slice takes."""

@@ -19,8 +19,9 @@ HALF_BYTES = 2
 HALF = "float16"
 # Smaller constants gain nothing by it.
 _LEAST_HALVES = 1024
-# Of the largest of them: a rounding to the 11 bits of half precision is at most half of that.
-_MOST_OFF = 2.0**-11
+# The normal numbers of half precision. What is smaller than the least of them is off by 2^-25 at
+# most, which is no more than what the largest of an array is off by if that is a normal number.
+_LEAST_NORMAL, _MOST_NORMAL = 2.0**-14, 65504.0
 FUNCTIONS = """fn from_halves(words: vec2<u32>) -> vec4<f32> {
   return vec4<f32>(unpack2x16float(words.x), unpack2x16float(words.y));
 }
@@ -51,9 +52,7 @@ def is_fit_for_halves(array: Array) -> bool:
     """Whether a constant is worth storing in half precision, and keeps 11 bits of its range."""
     if array.dtype.kind != "f" or array.size < _LEAST_HALVES:
         return False
-    with np.errstate(over="ignore", invalid="ignore"):
-        off = np.abs(array.astype(np.float16).astype(np.float32) - array).max()
-        return bool(off <= _MOST_OFF * np.abs(array).max())
+    return bool(_LEAST_NORMAL <= np.abs(array).max() <= _MOST_NORMAL)
 
 
 @dataclass(frozen=True)

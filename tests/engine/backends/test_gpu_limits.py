@@ -1,6 +1,7 @@
 """Backend gpu on devices that can do less than a network wants, or than their drivers say."""
 
 import re
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
@@ -178,6 +179,32 @@ def test_what_the_device_refuses_when_it_runs_is_named() -> None:
         engine.BackendError, match=r"backend gpu: y \(copy\): .*dispatch group size"
     ):
         program.run(picture())
+
+
+def test_errors_are_of_the_thread_that_made_them() -> None:
+    dispatches, plan = lowered(net())
+    device = gpu_device.device(KIND)
+    right = gpu_program.GpuProgram(device, dispatches, plan, "gpu")
+    wrong_list = changed(dispatches, workgroups=(1 << 20, 1))
+    wrong = gpu_program.GpuProgram(device, wrong_list, plan, "gpu")
+    found: dict[str, list[str]] = {"right": [], "wrong": []}
+
+    def work(name: str, program: gpu_program.GpuProgram) -> None:
+        for _ in range(50):
+            try:
+                program.run(picture())
+                found[name].append("")
+            except engine.BackendError as error:
+                found[name].append("y (copy)" if "y (copy)" in f"{error}" else f"{error}")
+
+    threads = [
+        threading.Thread(target=work, args=each) for each in (("right", right), ("wrong", wrong))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {"right": [""] * 50, "wrong": ["y (copy)"] * 50}
 
 
 def test_what_the_device_does_not_bind_is_named() -> None:
