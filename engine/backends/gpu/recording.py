@@ -198,22 +198,28 @@ class Recording:
         self._hand_over(command)
         if whole:
             return
-        begin, size = FIRST_SUBMIT, 2 * FIRST_SUBMIT
         if slice_s:
-            size = self._next_size(FIRST_SUBMIT, started_s, slice_s)
-        # What would be left for the last submit goes with the one before it.
-        while begin + size + (0 if slice_s else FIRST_SUBMIT) < len(self._steps):
-            started_s = time.perf_counter()
-            self._submit_more(self._steps[begin : begin + size], ())
-            begin += size
-            size = self._next_size(size, started_s, slice_s) if slice_s else 2 * size
-        self._submit_more(self._steps[begin:], behind)
-
-    def _submit_more(
-        self, steps: Sequence[tuple[Any, Any, int, int]], behind: Sequence[Copy]
-    ) -> None:
+            self._submit_slices(behind, started_s, slice_s)
+            return
+        begin, size = FIRST_SUBMIT, 2 * FIRST_SUBMIT
         with self._scope.of(self._device.name):
-            self._hand_over(self.encoded(steps, (), behind))
+            # What would be left for the last submit goes with the one before it.
+            while begin + size + FIRST_SUBMIT < len(self._steps):
+                self._hand_over(self.encoded(self._steps[begin : begin + size], (), ()))
+                begin, size = begin + size, 2 * size
+            self._hand_over(self.encoded(self._steps[begin:], (), behind))
+
+    def _submit_slices(self, behind: Sequence[Copy], started_s: float, slice_s: float) -> None:
+        """Submit all but the first dispatches, each slice once the one before it is done."""
+        begin = size = FIRST_SUBMIT
+        while begin < len(self._steps):
+            size = self._next_size(size, started_s, slice_s)
+            steps = self._steps[begin : begin + size]
+            begin += size
+            started_s = time.perf_counter()
+            with self._scope.of(self._device.name):
+                last = begin >= len(self._steps)
+                self._hand_over(self.encoded(steps, (), behind if last else ()))
 
     def _next_size(self, size: int, started_s: float, slice_s: float) -> int:
         """Wait until what was handed over is done, and tell how many dispatches a slice takes."""
