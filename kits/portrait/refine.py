@@ -68,10 +68,10 @@ def refine(image: Image, coarse: Mask, small: Image | None = None, to: Mask | No
     return _judge(image, _brightness, coarse, small, MASK_TRUST, to)
 
 
-def opacity(image: Image, mask: Mask) -> Mask:
+def opacity(image: Image, mask: Mask, sides: tuple[int, int] = ALPHA_SIDES) -> Mask:
     """Return how much of each pixel is the person's, by colour, for hair and other fine edges.
 
-    image: uint8[h, w, 3]; mask: float32[h, w], 0..1.
+    image: uint8[h, w, 3]; mask: float32[h, w], 0..1; sides: see ALPHA_SIDES.
     Returns float32[h, w], 0..1.
     """
     import cv2
@@ -85,7 +85,7 @@ def opacity(image: Image, mask: Mask) -> Mask:
     rows = slice(max(top - margin, 0), top + height + margin)
     columns = slice(max(left - margin, 0), left + width + margin)
     image, mask = image[rows, columns], mask[rows, columns]
-    least, most = (side / max(mask.shape) for side in ALPHA_SIDES)
+    least, most = (side / max(mask.shape) for side in sides)
     scale = min(max(0.5, least), most, 1)
     size = (max(round(mask.shape[1] * scale), 1), max(round(mask.shape[0] * scale), 1))
     coarse = cast(Mask, cv2.resize(mask, size, interpolation=cv2.INTER_AREA))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import io
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,12 +18,11 @@ import torch
 from PIL import Image
 
 from palmkit.models.segmentation.hats import hat_mask, hats
-from palmkit.models.segmentation.sets import EMPTY, TRUTHS
+from palmkit.models.segmentation.sets import EMPTY, KINDS, TRUTHS
 from palmkit.models.training.pack import read_pack, write_pack
 from palmkit.models.training.pixels import Pixels, cumulative
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
-KINDS = {"portrait": "person", "hair": "hair"}
 # How often a set is drawn; sets without labels of a kind are not.
 SET_WEIGHTS = {
     "portrait": {
@@ -141,30 +139,9 @@ TAUGHT_CUT_SETS = {
 }
 
 
-def read_labels(folder: Path) -> list[dict[str, Any]]:
-    """Return all label entries, each with its `part`, train or validation."""
-    from palmkit.models.segmentation.labels import VALIDATION_SHARE
-    from palmkit.models.training.labels import share_of
-
-    entries = [
-        json.loads(line)
-        for path in sorted(folder.glob("labels*.jsonl"))
-        for line in path.read_text().splitlines()
-    ]
-    by_set: dict[str, list[tuple[int, str]]] = {}
-    for entry in entries:
-        value = int(entry["hash"], 16)
-        known = by_set.setdefault(entry["set"], [])
-        near = next((part for other, part in known if (other ^ value).bit_count() <= 40), None)
-        drawn = "validation" if share_of(entry["hash"]) < VALIDATION_SHARE else "train"
-        entry["part"] = near or drawn
-        known.append((value, entry["part"]))
-    return entries
-
-
 def read_unknown(data: Path, labels: Path, task: str) -> list[dict[str, Any]]:
     """Return entries of further training pictures without known masks."""
-    from palmkit.models.segmentation.labels import INDEXES
+    from palmkit.models.segmentation.labels import INDEXES, read_labels
     from palmkit.models.training.labels import read_rows
 
     known = {entry["file"] for entry in read_labels(labels)}
@@ -197,7 +174,7 @@ def pack(
     terms: "open" keeps only sets whose terms seem to allow any use.
     """
     from palmkit.models.face_detector.labels import TERMS
-    from palmkit.models.segmentation.labels import name_of, read_rgba
+    from palmkit.models.segmentation.labels import name_of, read_labels, read_rgba
 
     kind = KINDS[task]
     truth = TRUTHS[kind]

@@ -10,6 +10,7 @@ may be cut out. The dev split is left out. Pictures that are already there are s
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,24 @@ def read_rows(data: Path) -> Iterator[dict[str, Any]]:
 def read_training_rows(data: Path) -> Iterator[dict[str, Any]]:
     """Yield the rows that may be used for training."""
     return (row for row in read_rows(data) if row["split"] == "train")
+
+
+def read_labels(folder: Path) -> list[dict[str, Any]]:
+    """Return all label entries, each with its `part`, train or validation."""
+    entries = [
+        json.loads(line)
+        for path in sorted(folder.glob("labels*.jsonl"))
+        for line in path.read_text().splitlines()
+    ]
+    by_set: dict[str, list[tuple[int, str]]] = {}
+    for entry in entries:
+        value = int(entry["hash"], 16)
+        known = by_set.setdefault(entry["set"], [])
+        near = next((part for other, part in known if (other ^ value).bit_count() <= 40), None)
+        drawn = "validation" if labels.share_of(entry["hash"]) < VALIDATION_SHARE else "train"
+        entry["part"] = near or drawn
+        known.append((value, entry["part"]))
+    return entries
 
 
 def read_rgba(data: Path, file: str) -> tuple[Picture, Array | None]:

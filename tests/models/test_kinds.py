@@ -183,7 +183,6 @@ def test_the_cost_counts_all_inputs(tmp_path: Path) -> None:
 
 
 def test_masks_are_measured_by_kind() -> None:
-    pytest.importorskip("torch", reason="the extra [train] is not installed")
     from palmkit.models.segmentation import evaluate as masks
 
     def sample(name: str, share: float, value: int) -> masks.Sample:
@@ -204,13 +203,21 @@ def test_masks_are_measured_by_kind() -> None:
         mask[:20] = 1
         return mask
 
-    result, pictures = masks.measure(samples, upper_half)
+    result, spreads = masks.measure(samples, upper_half)
+    pictures = spreads["iou"]
     assert result["ccp"]["iou"] == pytest.approx(0.7)
     assert pictures["ccp"] == pytest.approx((2, 0.7, 0.4, 0.5))
     assert pictures["percent of the picture 0 to 9"].mean == pytest.approx(0.1)
     assert pictures["light bright"].mean == 1
     assert pictures["all"].pictures == 3
     assert "grocery" not in pictures
+    # The opacity of none of them is known.
+    assert set(spreads) == {"iou", "edge"}
+    assert spreads["edge"]["ccp"].mean == pytest.approx(0.5, abs=0.1)
+    known = [sample("cutouts", 0.5, 30), sample("cutouts", 0.4, 30)]
+    fringe = masks.measure(known, upper_half)[1]["fringe"]["all"]
+    # Of the second the outline is row 15, and of rows 13 to 17 two are wrong.
+    assert fringe == pytest.approx((2, 0.2, 0.4, 0.5))
 
 
 def test_meshes_are_measured_by_kind(tmp_path: Path) -> None:

@@ -99,7 +99,6 @@ def test_crop_and_back_is_the_picture_again() -> None:
 
 
 def test_boundary_is_exact_where_it_should_be() -> None:
-    pytest.importorskip("torch", reason="the extra [train] is not installed")
     from palmkit.models.segmentation.evaluate import Sample, boundary, overlap
 
     truth = np.zeros((100, 100), np.float32)
@@ -125,7 +124,6 @@ def test_islands_are_all_but_the_largest_piece() -> None:
 
 
 def test_flicker_is_none_where_the_mask_moves_with_the_picture() -> None:
-    pytest.importorskip("torch", reason="the extra [train] is not installed")
     from palmkit.models.segmentation.evaluate import flicker
 
     rows, columns = np.mgrid[:160, :160]
