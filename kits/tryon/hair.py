@@ -19,7 +19,6 @@ from palmkit.kits.tryon.canvas import Canvas, Memory
 from palmkit.kits.tryon.colour import Finish, Floats, mean_of, to_lab, to_rgb
 from palmkit.kits.tryon.effect import Effect
 from palmkit.kits.tryon.regions import soften
-from palmkit.kits.tryon.things import skin_of
 
 # A mask's values that count as none and as all hair, where it is no opacity.
 NONE, ALL = 0.12, 0.88
@@ -39,9 +38,6 @@ BLACK, WHITE = 4.0, 98.0
 DEPTH = 0.85
 # The share left of differences of hue, and that of the lights by finish.
 MOTTLE = 0.35
-# The mask from which on hair is sure, the least spread of its colours, the spread of skin's
-# lightness, and how much colour may say against the mask, as the logarithm of odds.
-SURE, SPREAD, SKIN_LIGHT, MOST_EVIDENCE = 0.9, (10.0, 4.0, 4.0), 12.0, 3.5
 LIGHTS = {"matte": 0.55, "satin": 1.0, "gloss": 1.45}
 
 
@@ -178,46 +174,3 @@ def coverage(mask: Floats) -> Floats:
     found = mask - np.float32(NONE)
     found *= np.float32(1 / (ALL - NONE))
     return np.clip(found, 0, 1, out=found)
-
-
-def without_skin(
-    picture: Image,
-    part: tuple[slice, slice],
-    mask: Floats,
-    points: Floats,
-    visibility: Floats,
-) -> Floats:
-    """Return the mask without what has the colour of the face's skin, not of its surest hair.
-
-    picture: uint8[h, w, 3]. part: of it, where the mask lies: float32, 0..1, of one head's hair.
-    points: float32[478, 2] of its mesh, in the picture's pixels. visibility: float32[478]. It is
-    Bayes' rule with the mask as the prior and a Gaussian of each one's colours; where the two are
-    alike nothing changes.
-    """
-    height, width = picture.shape[:2]
-    (left, top), (right, bottom) = points.min(axis=0).tolist(), points.max(axis=0).tolist()
-    rows = slice(max(int(top), 0), min(int(bottom) + 1, height))
-    columns = slice(max(int(left), 0), min(int(right) + 1, width))
-    sure = np.where(mask > SURE, mask, np.float32(0))
-    if rows.start >= rows.stop or columns.start >= columns.stop or sure.sum() < 1:
-        return mask
-    corner = np.array([columns.start, rows.start], np.float32)
-    skin = skin_of(to_lab(picture[rows, columns]), points - corner, visibility)
-    lab = to_lab(picture[part])
-    hair = mean_of(lab, sure)
-    off = lab - hair
-    spread = np.maximum(
-        np.sqrt(mean_of(np.square(off, dtype=np.float32), sure)), np.asarray(SPREAD, np.float32)
-    )
-    as_hair = np.square(off / spread).sum(axis=2) / 2 + np.log(spread).sum()
-    # Skin's hue follows its lightness.
-    off = lab - skin.mean
-    off[..., 1:] -= off[..., :1] * skin.slope
-    spread = np.array([SKIN_LIGHT, *skin.spread], np.float32)
-    spread = np.maximum(spread, np.asarray(SPREAD, np.float32))
-    as_skin = np.square(off / spread).sum(axis=2) / 2 + np.log(spread).sum()
-    against = np.clip(as_hair - as_skin, 0, MOST_EVIDENCE)
-    # A single pixel may be noise.
-    against = soften(np.asarray(against, np.float32), max(0.004 * (bottom - top), 0.7))
-    odds = np.exp(-against)
-    return np.asarray(mask * odds / (1 - mask + mask * odds), np.float32)

@@ -32,6 +32,8 @@ NEAR = 1.2
 IN_FRONT = 1.25
 # No hair is further from its face's middle, in those sides.
 REACH = 4.0
+# A face of a picture whose longer side is less, in pixels, is often none below this score.
+SMALL, SURE = 24.0, 0.75
 # In a video the face chosen before stays it until another one is better by so much.
 STICKY = 1.3
 
@@ -47,9 +49,13 @@ class Hair(NamedTuple):
 class Wearers:
     """Chooses the faces that wear a look; in a video it stays with the one that it has chosen."""
 
-    def __init__(self, which: Which, most: int | None) -> None:
-        """Set the choice: see TryOnOptions. most: of the best score, among which it is made."""
-        self._which, self._most = which, most
+    def __init__(self, which: Which, most: int | None, doubts: bool = True) -> None:
+        """Set the choice: see TryOnOptions.
+
+        most: of the best score, among which it is made. doubts: a small face of a picture is left
+        out unless it is sure to be one.
+        """
+        self._which, self._most, self._doubts = which, most, doubts
         self.reset()
 
     def reset(self) -> None:
@@ -59,8 +65,12 @@ class Wearers:
     def among(self, faces: Faces) -> Rows:
         """Return the rows of the faces that wear the look, in the order of the faces."""
         rows = np.arange(len(faces))
+        if self._doubts and faces.ids is None:
+            rows = np.flatnonzero(
+                (faces.boxes[:, 2:].max(axis=1) >= SMALL) | (faces.scores >= SURE)
+            )
         if self._most is not None and len(rows) > self._most:
-            rows = np.sort(np.argsort(-faces.scores, kind="stable")[: self._most])
+            rows = np.sort(rows[np.argsort(-faces.scores[rows], kind="stable")[: self._most]])
         if self._which == "all" or not len(rows):
             return rows
         boxes = faces.boxes[rows]

@@ -31,8 +31,9 @@ from palmkit.kits.stopwatch import Stopwatch
 from palmkit.kits.tracks import LOST_S
 from palmkit.kits.tryon.canvas import Canvas, Memory
 from palmkit.kits.tryon.colour import Floats
+from palmkit.kits.tryon.doubt import without_doubtful, without_skin
 from palmkit.kits.tryon.effect import Effect
-from palmkit.kits.tryon.hair import coverage, without_skin
+from palmkit.kits.tryon.hair import coverage
 from palmkit.kits.tryon.hands import HandsInFront
 from palmkit.kits.tryon.heads import FACE_CM, Hair, Wearers, hair_of_heads, picked
 from palmkit.kits.tryon.look import DeliveredLook, Look
@@ -94,7 +95,8 @@ class TryOn(Kit[TriedOn]):
         self._hands = (
             HandsInFront(GestureRecognizer(mode, **shared)) if options.behind_hands else None
         )
-        self._wearers = Wearers(options.face, options.max_faces)
+        # Whoever gives a threshold has been told by it what is a face.
+        self._wearers = Wearers(options.face, options.max_faces, options.min_score is None)
         self._worn: Look | None = None
         self._delivered: DeliveredLook | None = None
         if isinstance(options.look, str) and is_delivered_name(options.look):
@@ -245,7 +247,9 @@ class TryOn(Kit[TriedOn]):
             return coverage(own.mask)
         points, visibility = faces.mesh[own.row, :, :2], faces.visibility[own.row]
         mask = without_skin(image, own.part, own.mask, points, visibility)
-        return soften(opacity(np.ascontiguousarray(image[own.part]), mask), EDGE)
+        part = np.ascontiguousarray(image[own.part])
+        side = float((points.max(axis=0) - points.min(axis=0)).max())
+        return soften(opacity(part, without_doubtful(part, mask, side)), EDGE)
 
     def _memory(self, faces: Faces, row: int, time_s: float | None, what: str = "face") -> Memory:
         """Return what is remembered of a face, or of its hair; nothing in image mode."""

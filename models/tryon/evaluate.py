@@ -12,7 +12,9 @@ soft     how far the outline under platinum is as soft as the photo's own: of th
          it, each over the contrast of its two sides, the smaller over the larger
 
 Of the ratio of those gradients, dyed over own, and of the leak in percent there are also the
-quartiles: above 1 the dyed outline is sharper than the photo's own. The largest face wears the dye,
+quartiles: above 1 the dyed outline is sharper than the photo's own. Where the mask has no hair all
+is leaked, however little; so there is also the share of the chroma of all portraits together, each
+counted in areas of its face. The largest face wears the dye,
 at full opacity, as the masks are of one person. Portraits without a face wear nothing and are only
 counted.
 """
@@ -82,13 +84,15 @@ class Portrait(NamedTuple):
 class Dyed(NamedTuple):
     """How a portrait was dyed, see the module.
 
-    ratio: of the gradients, dyed over own; None without a clear outline. distance: a kind.
+    ratio: of the gradients, dyed over own; None without a clear outline. distance: a kind. chroma:
+    all that changes, in CIELAB, summed over the pixels, over the area of the face's box.
     """
 
     kept: float
     reached: float
     ratio: float | None
     distance: str
+    chroma: float
 
 
 def read_portraits(data: Path, sets: Iterable[str]) -> Iterator[Portrait]:
@@ -120,10 +124,15 @@ def leak(before: Floats, after: Floats, hair: Flags) -> tuple[float, float]:
     """
     reach = math.ceil(TOLERANCE * math.hypot(*hair.shape))
     outside, inside = ~grown(hair, reach), ~grown(~hair, reach)
-    change = np.hypot(*(after - before)[..., 1:].transpose(2, 0, 1))
+    change = chroma_between(before, after)
     visible = np.sqrt(((after - before) ** 2).sum(axis=2)) > VISIBLE
     leaked = float(change[outside].sum()) / max(float(change.sum()), 1e-6)
     return leaked, float(visible[inside].mean()) if inside.any() else 1.0
+
+
+def chroma_between(before: Floats, after: Floats) -> Floats:
+    """Return how far a and b of each pixel differ, float32[h, w]."""
+    return np.asarray(np.hypot(*(after - before)[..., 1:].transpose(2, 0, 1)), np.float32)
 
 
 def sharpness(lab: Floats, hair: Flags) -> float | None:
@@ -173,14 +182,14 @@ def measure(kit: TryOn, portrait: Portrait) -> Dyed | None:
     worn = kit.dress(picture, None, None, Look.of(hair=COLOURED))
     if not len(worn.faces):
         return None
-    before = to_lab(picture)
-    leaked, reached = leak(before, to_lab(worn.after), portrait.hair)
+    before, after = to_lab(picture), to_lab(worn.after)
+    leaked, reached = leak(before, after, portrait.hair)
     bleached = to_lab(kit.dress(picture, None, None, Look.of(hair=BLEACHED)).after)
     own, made = (sharpness(lab, portrait.hair) for lab in (before, bleached))
     ratio = None if not own or made is None else made / own
-    return Dyed(
-        1 - leaked, reached, ratio, kinds.distance(worn.faces.boxes[:, 2:].max(axis=1), picture)
-    )
+    distance = kinds.distance(worn.faces.boxes[:, 2:].max(axis=1), picture)
+    chroma = float(chroma_between(before, after).sum() / worn.faces.boxes[0, 2:].prod())
+    return Dyed(1 - leaked, reached, ratio, distance, chroma)
 
 
 def row_of(kit: TryOn, picture: Image) -> Image | None:
@@ -239,6 +248,12 @@ def quartiles(found: list[tuple[list[str], Dyed]]) -> dict[str, list[float]]:
     }
 
 
+def leaked_together(found: list[tuple[list[str], Dyed]]) -> float:
+    """Return the leak, in percent of the chroma of all portraits, each in areas of its face."""
+    leaked = sum((1 - dyed.kept) * dyed.chroma for _, dyed in found)
+    return round(100 * leaked / max(sum(dyed.chroma for _, dyed in found), 1e-6), 3)
+
+
 def main(arguments: Iterable[str] | None = None) -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(
@@ -280,8 +295,10 @@ def main(arguments: Iterable[str] | None = None) -> int:
             print("\n".join(kinds.lines({name: each}, name)))
     for name, numbers in more.items():
         print(f"{name}: mean {numbers[0]}, quartiles {numbers[1:]}")
+    together = {"leak, percent of all together": leaked_together(found)}
+    print("\n".join(f"{name}: {value}" for name, value in together.items()))
     metrics: dict[str, Any] = {name: kinds.rounded(each) for name, each in spreads.items()}
-    (out / "metrics.json").write_text(json.dumps(metrics | more, indent=1) + "\n")
+    (out / "metrics.json").write_text(json.dumps(metrics | more | together, indent=1) + "\n")
     return 0
 
 

@@ -15,7 +15,8 @@ from palmkit.kits.image import Image
 from palmkit.kits.results import Faces
 from palmkit.kits.tryon.canvas import Memory
 from palmkit.kits.tryon.colour import Floats, mean_of, to_lab
-from palmkit.kits.tryon.hair import HairDye, coverage, without_skin
+from palmkit.kits.tryon.doubt import without_doubtful, without_skin
+from palmkit.kits.tryon.hair import HairDye, coverage
 from palmkit.kits.tryon.heads import Wearers, hair_of_heads
 from palmkit.kits.tryon.regions import soften
 from tests.kits.test_try_on_effects import drawn
@@ -112,6 +113,59 @@ def test_skin_that_the_mask_takes_for_hair_is_left_out() -> None:
     forehead = np.s_[66 : int(mesh[9, 1]), 140:180]
     assert mask[forehead].min() > 0.6 and found[forehead].max() < 0.2
     assert (found <= mask + 1e-6).all()
+
+
+def doubtful_scene() -> tuple[Image, Floats]:
+    """Brown hair above, an arm and a scarf that the mask half believes in below, a wall around."""
+    random = np.random.default_rng(3)
+    image = np.full((SIDE, SIDE, 3), (170, 175, 180), np.float64)
+    mask = np.zeros((SIDE, SIDE), np.float32)
+    image[40:100, 60:180], mask[40:100, 60:180] = (70, 45, 30), 0.99
+    image[100:160, 60:90], mask[100:140, 60:90] = (190, 40, 50), 0.85
+    image[100:160, 150:180], mask[100:140, 150:180] = (70, 45, 30), 0.85
+    image += random.normal(0, 3, image.shape)
+    return np.asarray(np.rint(image).clip(0, 255), np.uint8), mask
+
+
+def test_what_is_not_sure_to_be_hair_has_to_look_like_it() -> None:
+    image, mask = doubtful_scene()
+    found = without_doubtful(image, mask, 80.0)
+    hair, scarf, lock = np.s_[46:94, 66:174], np.s_[116:136, 66:84], np.s_[116:136, 156:174]
+    assert np.abs(found[hair] - mask[hair]).max() < 0.01
+    assert found[scarf].max() < 0.5
+    assert np.abs(found[lock] - mask[lock]).max() < 0.05
+    assert (found <= mask + 1e-6).all()
+    # Where the mask is sure of all of it, colours say nothing: dyed ends are hair.
+    sure = np.where(mask > 0, np.float32(0.99), mask)
+    assert np.abs(without_doubtful(image, sure, 80.0) - sure).max() < 0.01
+
+
+def test_what_the_mask_hardly_believes_in_is_not_dyed_whatever_its_colour() -> None:
+    image, mask = doubtful_scene()
+    mask[100:140, 150:180] = 0.55
+    found = without_doubtful(image, mask, 80.0)
+    assert found[120:136, 156:174].max() < 0.1
+    assert found[46:80, 66:174].min() > 0.95
+
+
+@pytest.mark.parametrize("scale", [1, 4])
+def test_doubt_is_the_same_in_a_larger_picture(scale: int) -> None:
+    image, mask = doubtful_scene()
+    size = (SIDE * scale, SIDE * scale)
+    large = cv2.resize(image, size, interpolation=cv2.INTER_NEAREST)
+    coarse = np.asarray(cv2.resize(mask, size, interpolation=cv2.INTER_NEAREST), np.float32)
+    found = without_doubtful(np.asarray(large, np.uint8), coarse, 80.0 * scale)
+    assert found.shape == coarse.shape
+    small = cv2.resize(found, (SIDE, SIDE), interpolation=cv2.INTER_AREA)
+    assert np.abs(small - without_doubtful(image, mask, 80.0)).mean() < 0.01
+
+
+def test_a_head_without_sure_hair_or_with_none_stays_finite() -> None:
+    image, mask = doubtful_scene()
+    for each in (np.zeros_like(mask), mask * np.float32(0.9), mask[:1, :1], np.ones_like(mask)):
+        part = image[: each.shape[0], : each.shape[1]]
+        found = without_doubtful(part, each, 80.0)
+        assert np.isfinite(found).all() and (found <= each + 1e-6).all()
 
 
 # Whose hair is whose
@@ -214,6 +268,17 @@ def test_the_choice_is_among_the_faces_of_the_best_score() -> None:
     assert Wearers("largest", 2).among(faces).tolist() == [0]
     assert Wearers("all", 2).among(faces).tolist() == [0, 2]
     assert len(Wearers("largest", None).among(found(np.zeros((0, 4))))) == 0
+
+
+def test_a_tiny_face_of_a_picture_wears_nothing_unless_it_is_sure() -> None:
+    boxes = [(10, 10, 20, 18), (100, 10, 20, 18), (200, 10, 30, 24)]
+    faces = found(boxes, scores=[0.7, 0.8, 0.6])
+    assert Wearers("all", None).among(faces).tolist() == [1, 2]
+    assert Wearers("largest", None).among(found(boxes[:1], scores=[0.7])).tolist() == []
+    assert Wearers(0, 1).among(faces).tolist() == [1]
+    assert Wearers("all", None, doubts=False).among(faces).tolist() == [0, 1, 2]
+    tracked = found(boxes, [1, 2, 3], [0.7, 0.8, 0.6])
+    assert Wearers("all", None).among(tracked).tolist() == [0, 1, 2]
 
 
 def test_in_a_video_the_choice_does_not_jump() -> None:

@@ -13,7 +13,7 @@ from palmkit.kits import segment_hair
 from palmkit.kits.image import Image, read_image, write_image
 from palmkit.kits.tryon.colour import to_lab
 from palmkit.kits.tryon.regions import soften
-from palmkit.models.tryon.evaluate import WORN, leak, main, sharpness
+from palmkit.models.tryon.evaluate import WORN, Dyed, leak, leaked_together, main, sharpness
 
 SIDE = 200
 
@@ -44,6 +44,14 @@ def test_what_is_changed_beside_the_hair_has_leaked() -> None:
     half = hair & (np.arange(SIDE) < SIDE / 2)
     after = np.where(half[..., None], exact, before)
     assert leak(before, after, hair)[1] == pytest.approx(0.5, abs=0.03)
+
+
+def test_all_together_leak_what_they_change_in_areas_of_their_faces() -> None:
+    many = Dyed(kept=0.99, reached=1, ratio=None, distance="distance near", chroma=300)
+    little = Dyed(kept=0, reached=1, ratio=None, distance="distance near", chroma=1)
+    assert leaked_together([([], many)]) == pytest.approx(1)
+    assert leaked_together([([], many), ([], little)]) == pytest.approx(100 * 4 / 301, abs=1e-3)
+    assert leaked_together([]) == 0
 
 
 def test_the_sharpness_of_an_outline_is_that_of_its_edge_not_of_its_contrast() -> None:
@@ -92,6 +100,8 @@ def test_the_command_writes_numbers_and_a_sheet(
     assert found["kept"]["all"]["worst_tenth"] > 0.97
     assert found["reached"]["figaro"]["mean"] > 0.95
     assert found["soft"]["all"]["mean"] > 0.7
+    together = found["leak, percent of all together"]
+    assert 0 <= together < 3 and f"leak, percent of all together: {together}" in told
     sheet = read_image(out / "figaro_1.jpg")
     assert sheet.shape[1] * 2 == sheet.shape[0] * (len(WORN) + 1)
 
