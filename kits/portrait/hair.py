@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 
@@ -23,9 +23,12 @@ from palmkit.kits.portrait.kit import (
 )
 from palmkit.kits.portrait.options import HairOptions
 from palmkit.kits.portrait.steady import Steady
-from palmkit.kits.portrait.views import LARGE, Halves, far_only, span, square_round
-from palmkit.kits.results import Faces, Mask
+from palmkit.kits.portrait.views import LARGE, Box, Halves, far_only, span, square_round
+from palmkit.kits.results import Face, Faces, Mask
 from palmkit.kits.results.mask import Subject
+
+# How far the other looks at a head are turned, in degrees.
+TURN = 20.0
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -127,6 +130,57 @@ class HairSegmenter(Segmenter):
         self._steady = seen
         return mask
 
+    def otherwise(
+        self, image: Image, face: Face, area: Box, part: tuple[slice, slice]
+    ) -> refine.Mask:
+        """Return the hair round a face in other looks: the mean of some, turned or without colours.
+
+        Hair is hair there, too; of what the network takes for it by mistake it is less sure.
+        part: of the picture, where the mask is wanted. Returns float32, 0..1, smooth.
+        """
+        import cv2
+
+        mask = np.zeros(image.shape[:2], np.float32)
+        seen = self._seen(image, area, square_round(face.box, image.shape[1], image.shape[0]))
+        if seen is None:
+            return mask[part]
+        (left, top, right, bottom), canvas, rows, columns = seen
+        grey = cv2.cvtColor(cv2.cvtColor(canvas, cv2.COLOR_RGB2GRAY), cv2.COLOR_GRAY2RGB)
+        found = self._infer(cast(Image, grey))
+        looks = np.ones_like(found)
+        middle, size = ((self._side - 1) / 2,) * 2, (self._side, self._side)
+        for degrees in (TURN, -TURN):
+            there, back = (cv2.getRotationMatrix2D(middle, each, 1) for each in (degrees, -degrees))
+            turned = self._infer(cast(Image, cv2.warpAffine(canvas, there, size)))
+            found = found + cast(refine.Mask, cv2.warpAffine(turned, back, size))
+            # The corners are out of a turned look.
+            inside = cv2.warpAffine(np.ones_like(turned), there, size)
+            looks += cast(refine.Mask, cv2.warpAffine(inside, back, size))
+        found = np.ascontiguousarray((found / looks)[rows, columns])
+        mask[top:bottom, left:right] = refine.enlarge(found, image[top:bottom, left:right])
+        return mask[part]
+
+    def _seen(self, image: Image, area: Box, view: Part) -> tuple[Box, Image, slice, slice] | None:
+        """Return what the network sees of a view, which may exceed the picture; None if nothing.
+
+        That is the box of the view's part in the picture, the network's input, and the rows and
+        columns of that part in it.
+        """
+        x, y, width, height = view
+        left, top = max(round(x), area[0]), max(round(y), area[1])
+        right, bottom = min(round(x + width), area[2]), min(round(y + height), area[3])
+        if left >= right or top >= bottom:
+            return None
+        if min(right - left, bottom - top) >= 2 * self._side:
+            # Halving exactly is quick, and the border's last pixels show nothing.
+            right, bottom = right - (right - left) % 4, bottom - (bottom - top) % 4
+        columns = span(left - x, right - x, self._side / width, self._side)
+        rows = span(top - y, bottom - y, self._side / height, self._side)
+        canvas = np.zeros((self._side, self._side, 3), np.uint8)
+        inside = canvas[rows, columns]
+        inside[:] = resize(image[top:bottom, left:right], *inside.shape[:2])
+        return (left, top, right, bottom), canvas, rows, columns
+
     def _add(
         self,
         mask: refine.Mask,
@@ -144,21 +198,11 @@ class HairSegmenter(Segmenter):
         least: the share of the view that a connected part of the result has at least; others are
         left out.
         """
-        x, y, width, height = view
-        left, top = max(round(x), area[0]), max(round(y), area[1])
-        right, bottom = min(round(x + width), area[2]), min(round(y + height), area[3])
-        if left >= right or top >= bottom:
+        seen = self._seen(image, area, view)
+        if seen is None:
             return
-        if min(right - left, bottom - top) >= 2 * self._side:
-            # Halving exactly is quick, and the border's last pixels show nothing.
-            right, bottom = right - (right - left) % 4, bottom - (bottom - top) % 4
-        crop = image[top:bottom, left:right]
-        # Where the part that is in the picture lies in the network's input.
-        columns = span(left - x, right - x, self._side / width, self._side)
-        rows = span(top - y, bottom - y, self._side / height, self._side)
-        canvas = np.zeros((self._side, self._side, 3), np.uint8)
-        inside = canvas[rows, columns]
-        inside[:] = resize(crop, *inside.shape[:2])
+        (left, top, right, bottom), canvas, rows, columns = seen
+        crop, inside = image[top:bottom, left:right], canvas[rows, columns]
         coarse = self._infer(canvas)
         if twice:
             mirrored = self._infer(np.ascontiguousarray(canvas[:, ::-1]))

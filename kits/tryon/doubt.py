@@ -22,6 +22,14 @@ from palmkit.kits.tryon.things import skin_of
 # lightness, and how much skin's colour may say against the mask, as the logarithm of odds.
 SURE, SPREAD, SKIN_LIGHT, MOST_EVIDENCE = 0.9, (10.0, 4.0, 4.0), 12.0, 3.5
 
+# Points of the mesh above and below; how far the crown reaches above the first, and to both sides,
+# in the distance of both, and where it begins; the mask from which on it is claimed to be hair.
+FOREHEAD, CHIN = 10, 152
+CROWN, BEGINS, CLAIMED = (0.6, 0.5), (-0.1, 0.1), 0.8
+# How sure other looks are of a crown that is none, and of one that is hair; the same of a place
+# below it.
+DOUBTED, SURE_ITSELF = (0.79, 0.85), (0.7, 0.85)
+
 # The pixels along a face in which places are judged.
 FINE = 64
 # How far round a place its surety is asked, how far colours are steady, and how far evidence is,
@@ -80,6 +88,33 @@ def without_skin(
     # A single pixel may be noise.
     against = soften(np.asarray(against, np.float32), max(0.004 * (bottom - top), 0.7))
     return _weighed(mask, -against)
+
+
+def without_hats(mask: Floats, otherwise: Floats, points: Floats) -> Floats:
+    """Return the mask without a hat, or a shaved head, that is taken for hair.
+
+    mask, otherwise: float32[h, w], 0..1, of one head's hair, the second in other looks
+    (HairSegmenter.otherwise). points: float32[478, 2] of its mesh, in their pixels. Where other
+    looks are not sure of the hair on the crown, there is none, and below it each place has to be
+    sure in them.
+    """
+    height, width = mask.shape
+    axis = np.asarray(points[FOREHEAD] - points[CHIN], np.float32)
+    long = max(float(np.hypot(axis[0], axis[1])), 1e-3)
+    x, y = (float(value) for value in axis / np.float32(long))
+    across = np.arange(width, dtype=np.float32) - points[FOREHEAD, 0]
+    down = np.arange(height, dtype=np.float32)[:, None] - points[FOREHEAD, 1]
+    above = np.asarray((across * x + down * y) / np.float32(long), np.float32)
+    beside = np.asarray(np.abs(across * y - down * x) / np.float32(long), np.float32)
+    crown = (above > 0) & (above < CROWN[0]) & (beside < CROWN[1]) & (mask > CLAIMED)
+    if crown.sum() < LEAST:
+        return mask
+    head = smoothstep(float(otherwise[crown].mean()), *DOUBTED)
+    if head == 1:
+        return mask
+    below = 1 - smoothstep(above, *BEGINS)
+    trust = np.maximum(head, below * smoothstep(otherwise, *SURE_ITSELF))
+    return np.asarray(mask * trust, np.float32)
 
 
 def without_doubtful(picture: Image, mask: Floats, side: float) -> Floats:

@@ -31,7 +31,7 @@ from palmkit.kits.stopwatch import Stopwatch
 from palmkit.kits.tracks import LOST_S
 from palmkit.kits.tryon.canvas import Canvas, Memory
 from palmkit.kits.tryon.colour import Floats
-from palmkit.kits.tryon.doubt import without_doubtful, without_skin
+from palmkit.kits.tryon.doubt import without_doubtful, without_hats, without_skin
 from palmkit.kits.tryon.effect import Effect
 from palmkit.kits.tryon.hair import coverage
 from palmkit.kits.tryon.hands import HandsInFront
@@ -205,7 +205,7 @@ class TryOn(Kit[TriedOn]):
         if look.hair is not None and hair is not None:
             for own in hair_of_heads(hair, everybody.boxes, wearers):
                 memory = self._memory(everybody, own.row, time_s, "hair")
-                share = self._opacity(image, own, everybody, time_s)
+                share = self._opacity(image, own, everybody, clip_part(image, roi), time_s)
                 if hands is not None:
                     share *= 1 - hands[own.part]
                 per_cm = float(everybody.boxes[own.row, 2:].max()) / FACE_CM
@@ -229,24 +229,32 @@ class TryOn(Kit[TriedOn]):
         self, image: Image, roi: Part | None, faces: Faces, look: Look, time_s: float | None
     ) -> Floats:
         """Return where hair is."""
-        boxes = faces.boxes.copy()
-        boxes[:, :2] -= boxes[:, 2:] * ((BOX_RATIO - 1) / 2)
-        boxes[:, 2:] *= BOX_RATIO
         area = clip_part(image, roi)
         # Single strands before a face count in pictures; frames have no time for them, and none to
         # ask twice what is hair to be dyed and what a hat, a collar or a shadow.
-        dyed, heads = look.hair is not None, replace(faces, boxes=boxes)
+        dyed, heads = look.hair is not None, heads_of(faces)
         fine, twice = dyed or time_s is None, dyed and time_s is None
         return self._hair.around(image, heads, area, time_s, fine, twice)
 
-    def _opacity(self, image: Image, own: Hair, faces: Faces, time_s: float | None) -> Floats:
+    def _opacity(
+        self,
+        image: Image,
+        own: Hair,
+        faces: Faces,
+        area: tuple[int, int, int, int],
+        time_s: float | None,
+    ) -> Floats:
         """Return how much of each pixel of its part is a head's hair; new."""
         assert faces.mesh is not None and faces.visibility is not None
         if time_s is not None:
             # A frame has no time for more than the mask.
             return coverage(own.mask)
         points, visibility = faces.mesh[own.row, :, :2], faces.visibility[own.row]
-        mask = without_skin(image, own.part, own.mask, points, visibility)
+        corner = np.array([own.part[1].start, own.part[0].start], np.float32)
+        face = heads_of(picked(faces, [own.row]))[0]
+        otherwise = self._hair.otherwise(image, face, area, own.part)
+        hair = without_hats(own.mask, otherwise, points - corner)
+        mask = without_skin(image, own.part, hair, points, visibility)
         part = np.ascontiguousarray(image[own.part])
         side = float((points.max(axis=0) - points.min(axis=0)).max())
         return soften(opacity(part, without_doubtful(part, mask, side)), EDGE)
@@ -288,6 +296,14 @@ class TryOn(Kit[TriedOn]):
             if not canvas.is_empty:
                 yield canvas
             memory.seen_s = time_s
+
+
+def heads_of(faces: Faces) -> Faces:
+    """Return the faces with the boxes that the hair network's view is measured by."""
+    boxes = faces.boxes.copy()
+    boxes[:, :2] -= boxes[:, 2:] * ((BOX_RATIO - 1) / 2)
+    boxes[:, 2:] *= BOX_RATIO
+    return replace(faces, boxes=boxes)
 
 
 def _read(look: Look | str | os.PathLike[str]) -> Look:

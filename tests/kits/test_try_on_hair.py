@@ -15,7 +15,7 @@ from palmkit.kits.image import Image
 from palmkit.kits.results import Faces
 from palmkit.kits.tryon.canvas import Memory
 from palmkit.kits.tryon.colour import Floats, mean_of, to_lab
-from palmkit.kits.tryon.doubt import without_doubtful, without_skin
+from palmkit.kits.tryon.doubt import CHIN, FOREHEAD, without_doubtful, without_hats, without_skin
 from palmkit.kits.tryon.hair import HairDye, coverage
 from palmkit.kits.tryon.heads import Wearers, hair_of_heads
 from palmkit.kits.tryon.regions import soften
@@ -146,6 +146,49 @@ def test_what_the_mask_hardly_believes_in_is_not_dyed_whatever_its_colour() -> N
     found = without_doubtful(image, mask, 80.0)
     assert found[120:136, 156:174].max() < 0.1
     assert found[46:80, 66:174].min() > 0.95
+
+
+@pytest.mark.parametrize("turn", [0, 90])
+def test_a_crown_that_other_looks_do_not_know_is_a_hat(turn: int) -> None:
+    mask = np.zeros((SIDE, SIDE), np.float32)
+    mask[60:100, 70:170], mask[100:180, 70:90], mask[100:180, 150:170] = 0.95, 0.95, 0.95
+    points = np.zeros((478, 2), np.float32)
+    points[FOREHEAD], points[CHIN] = (120, 105), (120, 205)
+    sure = mask / 0.95
+    # The head may lie on its side.
+    rows = turn // 90
+    if rows:
+        points = np.stack([points[:, 1], SIDE - 1 - points[:, 0]], axis=1)
+
+    def found(otherwise: Floats) -> Floats:
+        kept = without_hats(np.rot90(mask, rows), np.rot90(otherwise, rows), points)
+        return np.rot90(kept, -rows)
+
+    assert (found(sure) == mask).all()
+    hat = sure.copy()
+    hat[:100] *= 0.6
+    kept = found(hat)
+    assert kept[60:90].max() < 0.05
+    assert kept[120:180, 72:88].min() > 0.94 and kept[120:180, 152:168].min() > 0.94
+    hat[:, :120] *= 0.5
+    assert found(hat)[120:180, 72:88].max() == 0
+    # Of a head that claims no hair on its crown nothing is known.
+    bald = np.where(np.arange(SIDE)[:, None] < 110, np.float32(0), mask)
+    assert (without_hats(bald, 0 * bald, points) == bald).all() or rows
+
+
+def test_hair_is_hair_in_other_looks_too() -> None:
+    image: Image = pytest.importorskip("skimage.data").astronaut()
+    image = np.ascontiguousarray(image[:300, 60:400])
+    with kits.HairSegmenter() as kit:
+        mask = kit.segment(image).mask
+        face = kits.detect_faces(image)[0]
+        part = np.s_[10:260, 20:330]
+        seen = kit.otherwise(image, face, (0, 0, 340, 300), part)
+        assert seen.shape == (250, 310) and seen.min() >= 0 and seen.max() <= 1
+        hair, other = mask[part] > 0.95, mask[part] < 0.05
+        assert seen[hair].mean() > 0.9 and seen[other].mean() < 0.05
+        assert kit.otherwise(image, face, (0, 0, 2, 2), part).shape == seen.shape
 
 
 @pytest.mark.parametrize("scale", [1, 4])
