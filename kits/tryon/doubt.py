@@ -98,15 +98,8 @@ def without_hats(mask: Floats, otherwise: Floats, points: Floats) -> Floats:
     looks are not sure of the hair on the crown, there is none, and below it each place has to be
     sure in them.
     """
-    height, width = mask.shape
-    axis = np.asarray(points[FOREHEAD] - points[CHIN], np.float32)
-    long = max(float(np.hypot(axis[0], axis[1])), 1e-3)
-    x, y = (float(value) for value in axis / np.float32(long))
-    across = np.arange(width, dtype=np.float32) - points[FOREHEAD, 0]
-    down = np.arange(height, dtype=np.float32)[:, None] - points[FOREHEAD, 1]
-    above = np.asarray((across * x + down * y) / np.float32(long), np.float32)
-    beside = np.asarray(np.abs(across * y - down * x) / np.float32(long), np.float32)
-    crown = (above > 0) & (above < CROWN[0]) & (beside < CROWN[1]) & (mask > CLAIMED)
+    above, crown = crown_of(mask.shape, points)
+    crown &= mask > CLAIMED
     if crown.sum() < LEAST:
         return mask
     head = smoothstep(float(otherwise[crown].mean()), *DOUBTED)
@@ -115,6 +108,21 @@ def without_hats(mask: Floats, otherwise: Floats, points: Floats) -> Floats:
     below = 1 - smoothstep(above, *BEGINS)
     trust = np.maximum(head, below * smoothstep(otherwise, *SURE_ITSELF))
     return np.asarray(mask * trust, np.float32)
+
+
+def crown_of(shape: tuple[int, ...], points: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return how far above the forehead each pixel is, in lengths of the face, and the crown.
+
+    shape: height and width. points: float32[478, 2] of the mesh. Returns float32[h, w], bool[h, w].
+    """
+    axis = np.asarray(points[FOREHEAD] - points[CHIN], np.float32)
+    long = max(float(np.hypot(axis[0], axis[1])), 1e-3)
+    x, y = (float(value) for value in axis / np.float32(long))
+    across = np.arange(shape[1], dtype=np.float32) - points[FOREHEAD, 0]
+    down = np.arange(shape[0], dtype=np.float32)[:, None] - points[FOREHEAD, 1]
+    above = np.asarray((across * x + down * y) / np.float32(long), np.float32)
+    beside = np.asarray(np.abs(across * y - down * x) / np.float32(long), np.float32)
+    return above, (above > 0) & (above < CROWN[0]) & (beside < CROWN[1])
 
 
 def without_doubtful(picture: Image, mask: Floats, side: float) -> Floats:

@@ -9,11 +9,20 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from palmkit.kits import segment_hair
+from palmkit.kits import TryOn, segment_hair
 from palmkit.kits.image import Image, read_image, write_image
 from palmkit.kits.tryon.colour import to_lab
 from palmkit.kits.tryon.regions import soften
-from palmkit.models.tryon.evaluate import WORN, Dyed, leak, leaked_together, main, sharpness
+from palmkit.models.segmentation.hats import Hats
+from palmkit.models.tryon.evaluate import (
+    WORN,
+    Dyed,
+    dyed_hats,
+    leak,
+    leaked_together,
+    main,
+    sharpness,
+)
 
 SIDE = 200
 
@@ -104,6 +113,17 @@ def test_the_command_writes_numbers_and_a_sheet(
     assert 0 <= together < 3 and f"leak, percent of all together: {together}" in told
     sheet = read_image(out / "figaro_1.jpg")
     assert sheet.shape[1] * 2 == sheet.shape[0] * (len(WORN) + 1)
+
+
+def test_hats_count_as_dyed_by_their_crowns(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = ("hair/a.png", "hair/c.png", "hair/missing.png")
+    listed = Hats(frozenset(), frozenset(), frozenset(seen))
+    monkeypatch.setattr("palmkit.models.tryon.evaluate.hats", lambda: listed)
+    with TryOn(face="largest") as kit:
+        # One has hair on its crown, one nobody, one is not there.
+        assert dyed_hats(kit, data) == (1, 1)
+        monkeypatch.setattr("palmkit.models.tryon.evaluate.DYED", 1.0)
+        assert dyed_hats(kit, data) == (1, 0)
 
 
 def test_a_folder_without_portraits_is_an_error(
