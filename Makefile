@@ -30,7 +30,7 @@ SANITIZED := build/sanitize$(if $(filter thread,$(SANITIZER)),-thread)
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo demo-app screenshots soak-app test test-app lint docs bench fuzz fuzz-converters fuzz-plans soak crash-sweep fleet load sanitize fuzz-c gpu c-library c-kits arm64 windows web web-kernels bench-web wheel wheels check-wheel clean
+.PHONY: help demo demo-app screenshots soak-app test test-app lint docs bench fuzz fuzz-converters fuzz-plans soak soak-gpu crash-sweep fleet load sanitize fuzz-c gpu c-library c-kits arm64 windows web web-kernels bench-web wheel wheels check-wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,6 +71,10 @@ fuzz-converters: .venv/.dev ## convert damaged foreign models, FUZZ_S seconds ea
 
 soak: .venv/.dev ## every kit on SOAK_FRAMES frames of a video: memory stays the same
 	SOAK_FRAMES=$(SOAK_FRAMES) $(VENV) -m pytest tests/kits/test_soak.py $(ARGS)
+
+soak-gpu: .venv/.dev ## the same on backend gpu, lavapipe or GPU=hardware: what is on the device stays the same; ARGS='-k face'
+	SOAK_FRAMES=$(SOAK_FRAMES) GPU=$(or $(GPU),software) $(VENV) -m pytest tests/kits/test_soak_gpu.py \
+		-o faulthandler_timeout=0 $(ARGS)
 
 test-app: .venv/.dev ## all tests of the demo application, also the long ones that `make test` leaves out
 	APP_TESTS=all $(VENV) -m pytest tests/demos $(ARGS)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+from weakref import WeakMethod
 
 import numpy as np
 
@@ -62,7 +63,15 @@ class Model:
         self._source = graph
         self._options = Options(threads, precision, tune, priority, tuple(cores or ()))
         self._verify = verify
-        self._programs = Latest[tuple[tuple[int, ...], ...], Program](self._compile)
+        # It does not refer to itself, so that its memory, also on devices, is freed with it.
+        compile_for = WeakMethod(self._compile)
+
+        def compiled(shapes: tuple[tuple[int, ...], ...]) -> Program:
+            found = compile_for()
+            assert found is not None
+            return found(shapes)
+
+        self._programs = Latest[tuple[tuple[int, ...], ...], Program](compiled)
         self._inputs = dict(graph.inputs)
         self._outputs = dict(graph.outputs)
         self._metadata = dict(graph.metadata)

@@ -97,8 +97,10 @@ def again_if_lost(run: Callable[[], Result]) -> Result:
     try:
         return run()
     except DeviceLostError as error:
-        _log.warning("%s; trying again", error)
-        return run()
+        # Its traceback would hold what there was on the device.
+        said = str(error)
+    _log.warning("%s; trying again", said)
+    return run()
 
 
 class Backend(Protocol):

@@ -1,6 +1,8 @@
 """A loaded model: its checks, its plans, its threads."""
 
+import gc
 import os
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -114,6 +116,18 @@ def test_runs_on_after_a_fork() -> None:
         same = np.array_equal(model.run(inputs)["y"], expected)
         os._exit(0 if same else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_its_memory_is_freed_with_it(model: engine.Model) -> None:
+    gc.disable()
+    try:
+        other = engine.Model(model.graph)
+        other.run(image(8, 8))
+        found = weakref.ref(other)
+        del other
+        assert found() is None
+    finally:
+        gc.enable()
 
 
 def test_profile_has_a_time_for_every_step(model: engine.Model) -> None:

@@ -70,20 +70,26 @@ def test_memory_stays_the_same(name: str) -> None:
     assert before and after - before < MOST_GROWTH_BYTES
 
 
-def watch(name: str) -> tuple[int, int, set[bool]]:
-    """Bytes in memory after warming up and at the end, and whether results held anything."""
+def used() -> int:
+    """Bytes in memory."""
+    gc.collect()
+    return memory_in_use() or 0
+
+
+def watch(
+    name: str, frames: int = FRAMES, backend: str = "cpu", measure: Callable[[], Any] = used
+) -> tuple[Any, Any, set[bool]]:
+    """What is measured after warming up and at the end, and whether results held anything."""
     seen: set[bool] = set()
     entry, holds = KITS[name], HOLDS.get(name, bool)
-    with entry.load_kit()("video", **OPTIONS.get(name, {})) as kit:
+    with entry.load_kit()("video", backend=backend, **OPTIONS.get(name, {})) as kit:
         look = getattr(kit, entry.method)
-        before, warm = 0, WARM_UP_OF.get(name, WARM_UP)
-        for number, frame in enumerate(clip(warm + FRAMES)):
+        before, warm = None, WARM_UP_OF.get(name, WARM_UP)
+        for number, frame in enumerate(clip(warm + frames)):
             if number == warm:
-                gc.collect()
-                before = memory_in_use() or 0
+                before = measure()
             result = look(frame, number * 33.0)
             assert (result.height, result.width) == frame.shape[:2]
             seen.add(holds(result))
-        gc.collect()
-        after = memory_in_use() or 0
+        after = measure()
     return before, after, seen

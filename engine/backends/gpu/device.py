@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
@@ -32,6 +33,9 @@ _INTERFACES = ("Vulkan", "Metal", "D3D12")
 _UNIFORM_STEP = 256
 # Shaders that are compiled at a time.
 _MOST_AT_ONCE = 8
+# Compiled shaders that stay when nothing has them any more, those of all kits' networks: the next
+# model with them loads at once.
+PIPELINES_KEPT = 512
 # The limits that a device is opened with, those of its adapter, and the least that will do.
 _LEAST = {
     "max-storage-buffer-binding-size": 1 << 16,
@@ -149,6 +153,7 @@ class Device:
         )
         self._scope = Scope(self, self._lib, self._ffi)
         self._pipelines: WeakValueDictionary[str, Any] = WeakValueDictionary()
+        self._latest: OrderedDict[str, Any] = OrderedDict()
         usage = self._package.BufferUsage
         self._storage = usage.STORAGE | usage.COPY_SRC | usage.COPY_DST
         self._uniform = usage.UNIFORM | usage.COPY_DST
@@ -204,7 +209,8 @@ class Device:
     def pipelines(self, wanted: Sequence[tuple[str, int, str]]) -> list[Any]:
         """The pipelines of shaders: (text, parts of the arena that it binds, what it is for) each.
 
-        They are compiled once, a few at a time. BackendError names what a shader is for.
+        They are compiled once, a few at a time; the last PIPELINES_KEPT stay compiled, others as
+        long as something has them. BackendError names what a shader is for.
         """
         found = {source: self._pipelines.get(source) for source, _, _ in wanted}
         left = [each for each in wanted if found[each[0]] is None]
@@ -212,6 +218,12 @@ class Device:
         # Between these, runs of other models get their turn.
         for begin in range(0, len(left), at_once):
             found |= self._compiled(left[begin : begin + at_once])
+        with _lock:
+            for source, each in found.items():
+                self._latest[source] = each
+                self._latest.move_to_end(source)
+            while len(self._latest) > PIPELINES_KEPT:
+                self._latest.popitem(last=False)
         return [found[source] for source, _, _ in wanted]
 
     def _compiled(self, shaders: Sequence[tuple[str, int, str]]) -> dict[str, Any]:

@@ -54,12 +54,13 @@ class Scope:
 
     def __init__(self, device: Opened, lib: Any, ffi: Any) -> None:
         """Begin with no errors."""
-        self.errors: list[str] = []
+        # Callbacks refer to lists alone: what refers to itself is freed late, with all it holds.
+        self.errors = errors = list[str]()
         self._device, self._lib = device, lib
 
         def on_error(_status: int, kind: int, message: Any, _one: Any, _two: Any) -> None:
             if kind != lib.WGPUErrorType_NoError:
-                self.errors.append(_said(ffi, message))
+                errors.append(_said(ffi, message))
 
         kind = "void(WGPUPopErrorScopeStatus, WGPUErrorType, WGPUStringView, void *, void *)"
         self._callback = ffi.callback(kind)(on_error)
@@ -139,12 +140,13 @@ class Recording:
         for pipeline, group, (x, y) in calls:
             self._steps.append((pipeline._internal, group._internal, x, y))
         self._scope = Scope(device, lib, ffi)
-        self._mapped: list[int] = []
+        self._mapped = mapped = list[int]()
+        errors = self._scope.errors
 
         def on_map(status: int, message: Any, _one: Any, _two: Any) -> None:
-            self._mapped.append(status)
+            mapped.append(status)
             if status != lib.WGPUMapAsyncStatus_Success:
-                self._scope.errors.append(_said(ffi, message) or f"map status {status}")
+                errors.append(_said(ffi, message) or f"map status {status}")
 
         kind = "void(WGPUMapAsyncStatus, WGPUStringView, void *, void *)"
         self._callback = ffi.callback(kind)(on_map)

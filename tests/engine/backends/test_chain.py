@@ -1,13 +1,14 @@
 """Several backends in a chain: each part runs on the first that takes it."""
 
+import weakref
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
 from palmkit import engine
-from palmkit.engine.backends import BACKENDS
-from palmkit.engine.errors import BackendError
+from palmkit.engine.backends import BACKENDS, again_if_lost
+from palmkit.engine.errors import BackendError, DeviceLostError
 from palmkit.engine.ir import Array, Graph, Node, Type
 from palmkit.engine.steps.lowering import Lowering, plain
 from palmkit.engine.steps.refusal import RefusedError
@@ -189,3 +190,18 @@ def test_a_plan_in_a_file_is_for_the_first_backend(tmp_path: object) -> None:
         got = model.run(feed_of(made))["y"]
         np.testing.assert_allclose(got, feed_of(made)["x"], rtol=1e-5)
     assert ops(engine.load(path, backend=(NAME, "cpu"))) == [NAME, "unary"]
+
+
+def test_what_a_failed_run_held_is_freed_before_the_next(caplog: pytest.LogCaptureFixture) -> None:
+    held: list[weakref.ref[Node]] = []
+
+    def run() -> bool:
+        if held:
+            return held[0]() is None
+        large = Node("relu", ("x",), ("y",))
+        held.append(weakref.ref(large))
+        raise DeviceLostError("gone")
+
+    with caplog.at_level("WARNING", "palmkit.engine"):
+        assert again_if_lost(run)
+    assert "gone; trying again" in caplog.text

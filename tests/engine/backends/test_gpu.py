@@ -3,6 +3,7 @@
 GPU_CASES=all runs every case of every operator, and every network (`make gpu`).
 """
 
+import gc
 import os
 import threading
 from dataclasses import replace
@@ -21,6 +22,7 @@ from palmkit.engine.backends.gpu import recording as gpu_recording
 from palmkit.engine.backends.gpu.lowering import lower
 from palmkit.engine.ir import Array, Graph, Node, Type
 from palmkit.engine.ops import Case, Op, run_reference
+from tests.engine.backends.gpu_objects import objects
 from tests.engine.refusals import attempt, expected, expected_reason, supports
 from tests.engine.test_ops import CASES, SPECIAL, UNARY, arrays, label, one_node
 
@@ -134,6 +136,14 @@ def net(middle: Node | None = None, **constants: Array) -> Graph:
     )
 
 
+def net_with_numpy_between() -> Graph:
+    """A net of which one node has no kernel there."""
+    graph = net(Node("is_inf", ("a",), ("i",)))
+    *nodes, last = graph.nodes
+    cast = Node("cast", ("i",), ("f",), {"to": "float32"})
+    return graph.with_nodes((*nodes, cast, replace(last, inputs=("a", "f"))))
+
+
 def picture() -> dict[str, Array]:
     return {"x": np.random.default_rng(1).random((1, 3, 16, 12), np.float32)}
 
@@ -148,12 +158,7 @@ def test_a_model_names_the_device() -> None:
 
 
 def test_values_stay_on_the_device_round_what_the_cpu_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    graph = net(Node("is_inf", ("a",), ("i",)))
-    graph = graph.with_nodes(
-        (*graph.nodes[:-1], Node("cast", ("i",), ("f",), {"to": "float32"}), graph.nodes[-1])
-    )
-    last = replace(graph.nodes[-1], inputs=("a", "f"))
-    graph = graph.with_nodes((*graph.nodes[:-1], last))
+    graph = net_with_numpy_between()
     fetched: list[tuple[int, ...]] = []
     host = gpu_program.GpuArray.host
 
@@ -223,10 +228,7 @@ def test_a_device_lost_within_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_device_lost_between_parts_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    node = Node("is_inf", ("a",), ("i",))
-    graph = net(node)
-    cast = Node("cast", ("i",), ("f",), {"to": "float32"})
-    graph = graph.with_nodes((*graph.nodes[:-1], cast, replace(graph.nodes[-1], inputs=("a", "f"))))
+    graph = net_with_numpy_between()
     truth = engine.Model(graph, "reference").run(picture())["y"]
     model, host, fetches = engine.Model(graph, NAME), gpu_program.GpuArray.host, list[int]()
 
@@ -278,6 +280,42 @@ def test_slices_are_submits_of_their_own(monkeypatch: pytest.MonkeyPatch) -> Non
         if slice_ms == 1e-6:
             assert sizes[1:] == [1] * (dispatches - sizes[0])
     assert sizes == [8, 16, dispatches - 24]
+
+
+def test_what_a_model_has_on_the_device_goes_with_it() -> None:
+    gc.collect()
+    before = objects()
+    gc.disable()
+    try:
+        for graph in (net(), net_with_numpy_between()):
+            model = engine.Model(graph, NAME)
+            model.run(picture())
+            model.profile(picture(), runs=1)
+            during = objects()
+            assert all(during[kind] > before[kind] for kind in ("bindGroups", "buffers"))
+            del model
+            after = objects()
+            # Compiled shaders stay.
+            assert {**after, "computePipelines": 0} == {**before, "computePipelines": 0}
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize(("kept", "times"), [(gpu_device.PIPELINES_KEPT, 1), (0, 3)])
+def test_compiled_shaders_stay(monkeypatch: pytest.MonkeyPatch, kept: int, times: int) -> None:
+    module, compiled = gpu_device.Device._module, list[str]()  # pyright: ignore[reportPrivateUsage]
+
+    def counted(self: gpu_device.Device, source: str) -> Any:
+        compiled.append(source)
+        return module(self, source)
+
+    monkeypatch.setattr(gpu_device, "_devices", {})
+    monkeypatch.setattr(gpu_device, "PIPELINES_KEPT", kept)
+    monkeypatch.setattr(gpu_device.Device, "_module", counted)
+    results = [engine.Model(net(), NAME).run(picture())["y"] for _ in range(3)]
+    np.testing.assert_array_equal(results[1:], [results[0]] * 2)
+    assert len(set(compiled)) > 1
+    assert len(compiled) == times * len(set(compiled))
 
 
 def test_every_dispatch_has_a_time() -> None:
