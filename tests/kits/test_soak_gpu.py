@@ -33,8 +33,8 @@ def measured() -> tuple[int, dict[str, int]]:
 @pytest.mark.parametrize("name", of_pictures() if "SOAK_FRAMES" in os.environ else ["face"])
 def test_the_device_holds_the_same(name: str) -> None:
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-        given = (watch, name, FRAMES, f"gpu:{KIND}", measured)
-        (bytes_before, before), (bytes_after, after), seen = process.submit(*given).result()
+        done = process.submit(watch, name, FRAMES, f"gpu:{KIND}", measured)
+        (bytes_before, before), (bytes_after, after), seen = done.result()
     assert seen == {True, False}
     assert before["computePipelines"] and after == before
     assert bytes_before and bytes_after - bytes_before < MOST_GROWTH_BYTES
