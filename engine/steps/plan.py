@@ -149,9 +149,13 @@ def _lifetimes(steps: Sequence[Step]) -> dict[int, Life]:
 
 
 def _may_write_over(step: Step, source: View, result: View) -> bool:
-    """Whether both are all of their buffers, and the step reads nothing else of the source's."""
+    """Whether each element of the one lies where one of the other does, and no more is read there.
+
+    Both are all of their buffers, and the step reads nothing else of the source's.
+    """
     return (
         source.buffer.place == "arena"
+        and view_bytes(source.dtype, (1,)) == view_bytes(result.dtype, (1,))
         and source.is_whole
         and result.is_whole
         and all(view == source for view in step.reads if view.buffer is source.buffer)

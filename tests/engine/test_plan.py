@@ -72,6 +72,15 @@ def test_in_place_chain_uses_one_buffer() -> None:
     assert set(offsets(plan)) == {0}
 
 
+def test_elements_of_another_size_are_not_written_over_others() -> None:
+    # Both take one cache line.
+    wide = arena(9)
+    narrow = View(Buffer("arena", 18), "float16", (9,))
+    for x, y in ((wide, narrow), (narrow, wide)):
+        plan = allocate([step((), (x,)), step((x,), (y,), in_place="x0"), step((y,), ())], [])
+        assert len(set(offsets(plan))) == 2
+
+
 def test_input_that_is_read_later_is_not_overwritten() -> None:
     a, b, c = arena(16), arena(16), arena(16)
     steps = [

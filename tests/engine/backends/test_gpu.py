@@ -40,7 +40,7 @@ ANGLES = {"cos": 1e30, "sin": 1e30, "tan": 1e30}
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"{NAME}: {MISSING}")
 
 
-def _chosen() -> list[tuple[Op, Case]]:
+def chosen() -> list[tuple[Op, Case]]:
     """All cases, or the first two of each operator and the last."""
     if EVERY:
         return CASES
@@ -66,7 +66,7 @@ def assert_near(got: Array, wanted: Array) -> None:
     np.testing.assert_allclose(got, wanted, rtol=0, atol=atol)
 
 
-@pytest.mark.parametrize(("op", "case"), _chosen(), ids=label)
+@pytest.mark.parametrize(("op", "case"), chosen(), ids=label)
 def test_operators(op: Op, case: Case) -> None:
     graph, inputs = one_node(op, case), arrays(case)
     program, reason = attempt(NAME, graph)

@@ -1,5 +1,6 @@
 """Backend gpu with precision="low": storage in half precision, sums in single precision."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,19 @@ from palmkit.engine.backends.gpu.storage import is_fit_for_halves
 from palmkit.engine.backends.options import Options
 from palmkit.engine.backends.partition import specialise
 from palmkit.engine.ir import Array, Graph, Node, Type
+from palmkit.engine.ops import Case, Op, run_reference
 from palmkit.engine.steps.plan import Tensor
-from tests.engine.backends.test_gpu import EVERY, KIND, MISSING, NAME, NETWORKS, TEACHERS, inputs_of
+from tests.engine.backends.test_gpu import (
+    EVERY,
+    KIND,
+    MISSING,
+    NAME,
+    NETWORKS,
+    TEACHERS,
+    chosen,
+    inputs_of,
+)
+from tests.engine.test_ops import arrays, label, one_node
 
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"{NAME}: {MISSING}")
 
@@ -26,7 +38,8 @@ BOUND_OF = {"hair_segmentation": 5e-2, "selfie_segmentation": 3e-2}
 
 def assert_close(found: Array, wanted: Array, bound: float) -> None:
     assert Type.of(found) == Type.of(wanted)
-    atol = bound * float(np.abs(wanted, dtype=np.float64).max(initial=0))
+    finite = np.abs(wanted[np.isfinite(wanted)], dtype=np.float64)
+    atol = bound * float(finite.max(initial=0))
     np.testing.assert_allclose(found, wanted, rtol=0, atol=atol)
 
 
@@ -41,6 +54,55 @@ def test_networks_are_near_those_on_the_cpu(path: Path) -> None:
     found = model.run(given)
     for name, wanted in engine.load(path).run(given).items():
         assert_close(found[name], wanted, BOUND_OF.get(path.stem, BOUND))
+
+
+def between_halves(op: Op, case: Case) -> tuple[Graph, dict[str, Array], list[Array]]:
+    """A case with float inputs and outputs that other steps write and read, and what comes out."""
+    alone, given = one_node(op, case), list(arrays(case))
+    (node,) = alone.nodes
+    first, last, inputs = list[Node](), list[Node](), dict[str, Array]()
+    names = list(node.inputs)
+    for i, (name, value) in enumerate(zip(names, given, strict=False)):
+        if value is None or name not in alone.inputs:
+            continue
+        inputs[name] = value
+        if value.dtype == np.float32:
+            with np.errstate(over="ignore"):
+                rounded = value.astype(np.float16).astype(np.float32)
+            given[i], inputs[name], names[i] = rounded, -rounded, f"{name}_half"
+            first.append(Node("neg", (name,), (names[i],)))
+    outputs = list(node.outputs)
+    for i, name in enumerate(outputs):
+        if name and alone.outputs[name].dtype == "float32":
+            outputs[i] = f"{name}_half"
+            last.append(Node("neg", (outputs[i],), (name,)))
+    with np.errstate(all="ignore"):
+        wanted = run_reference(node, given)
+    node = replace(node, inputs=tuple(names), outputs=tuple(outputs))
+    graph = replace(alone, nodes=(*first, node, *last))
+    changed = {written for each in last for written in each.outputs}
+    signs = (-1 if name in changed else 1 for name in alone.outputs)
+    results = [value if sign > 0 else -value for value, sign in zip(wanted, signs, strict=False)]
+    return graph, inputs, results
+
+
+@pytest.mark.parametrize(("op", "case"), chosen(), ids=label)
+def test_operators_between_halves(op: Op, case: Case) -> None:
+    graph, inputs, wanted = between_halves(op, case)
+    program, reason = attempt_low(graph)
+    if program is None:
+        assert reason
+        return
+    floats = [each for each in (*inputs.values(), *wanted) if each.dtype.kind == "f"]
+    if any((np.abs(each[np.isfinite(each)]) > 60_000).any() for each in floats):
+        pytest.skip("numbers beyond half precision")
+    found = program.run(inputs)
+    for name, value in zip(graph.outputs, wanted, strict=False):
+        if value.dtype.kind == "f":
+            # A rounding to 11 bits, or of what is between steps.
+            assert_close(found[name], value, 2e-3)
+        else:
+            np.testing.assert_array_equal(found[name], value)
 
 
 def network(channels: int) -> Graph:
@@ -79,6 +141,14 @@ def network(channels: int) -> Graph:
             "sizes": np.array([1, c, 16, 12]),
         },
     )
+
+
+def attempt_low(graph: Graph) -> tuple[GpuProgram | None, str]:
+    """The graph's program with precision "low", or the reason why there is none."""
+    try:
+        return program_of(graph, "low"), ""
+    except engine.UnsupportedError as error:
+        return None, f"{error}"
 
 
 def program_of(graph: Graph, precision: str) -> GpuProgram:
