@@ -118,17 +118,18 @@ export class Instance {
     try {
       return call(...values);
     } catch (error) {
-      this.fail(error);
+      const failure =
+        error instanceof Thrown
+          ? new PalmError(kindOf(error.status), error.message, { cause: error })
+          : new PalmError("backend", `the runtime stopped: ${String(error)}`, { cause: error });
+      this.fail(failure);
+      throw failure;
     }
   }
 
   /** Is of no more use from now on. */
-  fail(error: unknown): never {
-    this.#failure =
-      error instanceof Thrown
-        ? new PalmError(kindOf(error.status), error.message, { cause: error })
-        : new PalmError("backend", `the runtime stopped: ${String(error)}`, { cause: error });
-    throw this.#failure;
+  fail(failure: PalmError): void {
+    this.#failure ??= failure;
   }
 
   /** The value of a number that the module exports. */

@@ -1,5 +1,6 @@
 import { PalmError } from "./errors.js";
 import type { Instance } from "./instance.js";
+import { OwnWorker, type WorkerFile, lostError } from "./workers.js";
 
 /** What a thread is sent when it starts. */
 export interface Start {
@@ -11,28 +12,27 @@ export interface Start {
   readonly variables: number;
 }
 
-/** What of a worker is used: browsers' and Node's have it under different names. */
-interface Thread {
-  /** Resolves when it waits for work. */
-  readonly ready: Promise<void>;
-  end(): void;
-}
-
 const STACK_BYTES = 512 << 10;
 const START_MS = 20_000;
+const FILE: WorkerFile = {
+  url: new URL("./thread.js", import.meta.url),
+  make: (name) => new Worker(new URL("./thread.js", import.meta.url), { type: "module", name }),
+};
 
 /** Threads that serve one instance. */
 export class Threads {
-  readonly #threads: Thread[] = [];
+  readonly #workers: OwnWorker[] = [];
 
   /**
-   * Starts threads on the instance's memory; `count` is how many.
+   * Starts threads on the instance's memory; `count` is how many. One that ends later fails the
+   * instance, between two runs: a run waits for it.
    *
    * Throws PalmError "backend" if one does not start.
    */
   static async start(instance: Instance, count: number): Promise<Threads> {
     const threads = new Threads();
     try {
+      const starting: Promise<void>[] = [];
       for (let i = 0; i < count; ++i) {
         const index = instance.call("palm_thread_add");
         if (index < 0) throw new PalmError("argument", `threads: expected fewer than ${count + 1}`);
@@ -43,9 +43,9 @@ export class Threads {
           stack: instance.take(STACK_BYTES) + STACK_BYTES,
           variables: instance.take(instance.global("__tls_size")),
         };
-        threads.#threads.push(await open(start));
+        starting.push(threads.#open(instance, start));
       }
-      await Promise.all(threads.#threads.map((thread) => thread.ready));
+      await Promise.all(starting);
     } catch (error) {
       threads.end();
       throw error;
@@ -54,52 +54,36 @@ export class Threads {
   }
 
   end(): void {
-    for (const thread of this.#threads.splice(0)) thread.end();
+    for (const worker of this.#workers.splice(0)) worker.end();
   }
-}
 
-async function open(start: Start): Promise<Thread> {
-  const lost = (why: unknown) => new PalmError("backend", `a thread did not start: ${String(why)}`);
-  const { promise, resolve, reject } = deferred();
-  const timer = setTimeout(() => {
-    reject(lost(`nothing came in ${START_MS / 1000} s`));
-  }, START_MS);
-  const ready = promise.finally(() => {
-    clearTimeout(timer);
-  });
-  if (typeof Worker === "undefined") {
-    const name = "node:worker_threads"; // so that bundlers leave it alone
-    const node = (await import(/* @vite-ignore */ name)) as typeof import("node:worker_threads");
-    const worker = new node.Worker(new URL("./thread.js", import.meta.url), { workerData: start });
-    worker.once("message", resolve);
-    worker.once("error", (error) => {
-      reject(lost(error));
+  /** Resolves when a thread waits for work. */
+  async #open(instance: Instance, start: Start): Promise<void> {
+    let lost = (_why: string): void => undefined;
+    let ready = (): void => undefined;
+    const isReady = new Promise<void>((resolve, reject) => {
+      ready = resolve;
+      lost = (why) => {
+        reject(new PalmError("backend", `a thread did not start: ${why}`));
+      };
     });
-    worker.unref();
-    return { ready, end: () => void worker.terminate() };
+    const worker = await OwnWorker.start(FILE, {
+      message: () => {
+        ready();
+      },
+      lost: (why) => {
+        lost(why);
+        instance.fail(lostError("a thread", why, "open the model again"));
+      },
+    });
+    this.#workers.push(worker);
+    const timer = setTimeout(() => {
+      lost(`nothing came in ${START_MS / 1000} s`);
+    }, START_MS);
+    worker.post(start);
+    await isReady.finally(() => {
+      clearTimeout(timer);
+    });
+    await worker.watch();
   }
-  const worker = new Worker(new URL("./thread.js", import.meta.url), { type: "module" });
-  worker.onmessage = () => {
-    resolve();
-  };
-  worker.onerror = (event) => {
-    reject(lost(event.message));
-  };
-  worker.postMessage(start);
-  return {
-    ready,
-    end: () => {
-      worker.terminate();
-    },
-  };
-}
-
-function deferred() {
-  let resolve!: () => void;
-  let reject!: (error: unknown) => void;
-  const promise = new Promise<void>((kept, broken) => {
-    resolve = kept;
-    reject = broken;
-  });
-  return { promise, resolve, reject };
 }

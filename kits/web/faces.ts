@@ -71,6 +71,9 @@ function faceAt(native: Native, at: number): Face {
 
 /** Finds faces in pictures and videos, best first. */
 export class FaceDetector extends Finder<Face> {
+  static readonly kit = "FaceDetector";
+  static readonly method = "detect";
+
   /** Opens the kit. Throws PalmError as `load` does. */
   static async create(options: FaceOptions = {}): Promise<FaceDetector> {
     const [native, [detector]] = await Promise.all([
@@ -98,6 +101,9 @@ export class FaceDetector extends Finder<Face> {
 
 /** Finds faces with meshes of 478 points. */
 export class FaceMesh extends Finder<MeshFace> {
+  static readonly kit = "FaceMesh";
+  static readonly method = "detect";
+
   /** Opens the kit. Throws PalmError as `load` does. */
   static async create(options: FaceOptions = {}): Promise<FaceMesh> {
     const [native, [detector, mesh]] = await Promise.all([

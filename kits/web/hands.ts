@@ -46,6 +46,9 @@ const LANDMARKS = 21;
 
 /** Finds hands, their side and what they show. */
 export class GestureRecognizer extends Finder<Hand> {
+  static readonly kit = "GestureRecognizer";
+  static readonly method = "recognize";
+
   /** Opens the kit. Throws PalmError as `load` does. */
   static async create(options: GestureOptions = {}): Promise<GestureRecognizer> {
     const [native, models] = await Promise.all([

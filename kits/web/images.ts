@@ -20,6 +20,9 @@ export interface Pixels {
 
 const MOST_SIDE = 65536;
 const MOST_PIXELS = 2 ** 29;
+const EMPTY = "the picture is empty, or not loaded yet: await its decode()";
+// From here on a video has a frame to show.
+const HAVE_CURRENT_DATA = 2;
 
 let drawing: OffscreenCanvasRenderingContext2D | CanvasRenderingContext2D | null = null;
 
@@ -38,19 +41,56 @@ export function pixelsOf(source: ImageSource): Pixels {
     context.drawImage(source, 0, 0, width, height);
     return context.getImageData(0, 0, width, height);
   } catch (error) {
-    if (!(error instanceof DOMException) || error.name !== "SecurityError") throw error;
-    throw new PalmError(
+    throw meaning(error);
+  }
+}
+
+/** A picture as it goes to a worker. */
+export type Sent = ImageBitmap | Pixels;
+
+/**
+ * Returns what a picture shows now, for a worker: the given one stays as it is.
+ *
+ * Throws PalmError "image" as `pixelsOf` does.
+ */
+export async function sendable(source: ImageSource): Promise<Sent> {
+  if ("data" in source) {
+    const { width, height, data } = checked(source);
+    return { width, height, data: data.slice() };
+  }
+  const { width, height } = sizeOf(source);
+  check(width, height);
+  try {
+    return await createImageBitmap(source);
+  } catch (error) {
+    throw meaning(error);
+  }
+}
+
+/** Returns the error of a caller for what a browser throws of a picture. */
+export function meaning(error: unknown): unknown {
+  const name = error instanceof DOMException ? error.name : "";
+  // A picture of another origin cannot be read, nor sent to a worker.
+  if (name === "SecurityError" || name === "DataCloneError") {
+    return new PalmError(
       "image",
       "the picture is of another origin: load it with crossorigin='anonymous' from a server " +
         "that allows it",
       { cause: error },
     );
   }
+  if (name === "InvalidStateError") return new PalmError("image", EMPTY, { cause: error });
+  return error;
 }
 
 function sizeOf(source: Exclude<ImageSource, Pixels>): { width: number; height: number } {
   if ("naturalWidth" in source) return { width: source.naturalWidth, height: source.naturalHeight };
-  if ("videoWidth" in source) return { width: source.videoWidth, height: source.videoHeight };
+  if ("videoWidth" in source) {
+    const isThere = source.readyState >= HAVE_CURRENT_DATA;
+    return isThere
+      ? { width: source.videoWidth, height: source.videoHeight }
+      : { width: 0, height: 0 };
+  }
   if ("displayWidth" in source) {
     return { width: source.displayWidth, height: source.displayHeight };
   }
@@ -59,7 +99,7 @@ function sizeOf(source: Exclude<ImageSource, Pixels>): { width: number; height: 
 
 function check(width: number, height: number): void {
   if (!width || !height) {
-    throw new PalmError("image", "the picture is empty, or not loaded yet: await its decode()");
+    throw new PalmError("image", EMPTY);
   }
   if (width > MOST_SIDE || height > MOST_SIDE || width * height > MOST_PIXELS) {
     throw new PalmError(

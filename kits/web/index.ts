@@ -15,6 +15,7 @@ export {
   GestureRecognizer,
   type Hand,
 } from "./hands.js";
+export { type InWorker, type KitClass, inWorker } from "./in_worker.js";
 export { type ImageSource, type Pixels } from "./images.js";
 export type { KitOptions } from "./kit.js";
 export {

@@ -20,11 +20,33 @@ export interface KitOptions {
 const MODELS = new URL("../../models/", import.meta.url);
 const MOST_THINGS = 256;
 
+/**
+ * Returns the whole address of a folder.
+ *
+ * Throws PalmError "argument" for what is no address.
+ */
+export function folderAt(folder: URL | string): URL {
+  const base = typeof location === "undefined" ? undefined : location.href;
+  try {
+    const url = new URL(folder, base);
+    if (!url.pathname.endsWith("/")) url.pathname += "/";
+    return url;
+  } catch (error) {
+    const got = String(folder);
+    throw new PalmError("argument", `models: expected a folder's address, got ${got}`, {
+      cause: error,
+    });
+  }
+}
+
 /** Opens shipped models by their names. */
-export function networks(names: readonly string[], options: KitOptions): Promise<Model[]> {
+export async function networks(names: readonly string[], options: KitOptions): Promise<Model[]> {
   const { threads, signal } = options;
-  const loading: LoadOptions = { ...(threads && { threads }), ...(signal && { signal }) };
-  const folder = options.models ?? MODELS;
+  const loading: LoadOptions = {
+    ...(threads !== undefined && { threads }),
+    ...(signal && { signal }),
+  };
+  const folder = options.models === undefined ? MODELS : folderAt(options.models);
   const { updates } = options;
   return Promise.all(
     names.map((name) => loadNewest(name, new URL(`${name}.palm`, folder), loading, updates)),

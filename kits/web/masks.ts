@@ -58,6 +58,9 @@ abstract class Segmenter extends Kit {
 
 /** Finds the people of a picture, pixel by pixel. */
 export class PortraitSegmenter extends Segmenter {
+  static readonly kit = "PortraitSegmenter";
+  static readonly method = "segment";
+
   /** Opens the kit. Throws PalmError as `load` does. */
   static async create(options: PortraitOptions = {}): Promise<PortraitSegmenter> {
     const [native, models] = await Promise.all([
@@ -84,6 +87,9 @@ export class PortraitSegmenter extends Segmenter {
 /** Finds the hair round faces. */
 export class HairSegmenter extends Segmenter {
   #faces = 0;
+
+  static readonly kit = "HairSegmenter";
+  static readonly method = "segment";
 
   /** Opens the kit. Throws PalmError as `load` does. */
   static async create(options: MaskOptions = {}): Promise<HairSegmenter> {

@@ -16,6 +16,8 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 WAIT_S = 30.0
+# Memory that falls by no more has settled.
+SETTLED_BYTES = 2_000_000
 # The protocol is spoken on file descriptors 3 and 4.
 START = """
 import fcntl, os, sys
@@ -25,6 +27,41 @@ for pipe, wanted in zip(pipes, (3, 4)):
     os.close(pipe)
 os.execv(sys.argv[3], sys.argv[3:])
 """
+# Of each text how it stands out from what is behind it, its element and its beginning.
+CONTRAST = """(() => {
+    const context = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
+    const rgb = (color) => {
+        context.clearRect(0, 0, 1, 1);
+        context.fillStyle = color;
+        context.fillRect(0, 0, 1, 1);
+        return [...context.getImageData(0, 0, 1, 1).data];
+    };
+    const light = (color) => {
+        const [r, g, b] = color.map((v) => v / 255)
+            .map((v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const behind = (one) => {
+        for (; one; one = one.parentElement) {
+            const color = rgb(getComputedStyle(one).backgroundColor);
+            if (color[3] === 255) return color;
+        }
+        return [255, 255, 255];
+    };
+    const found = [];
+    for (const one of document.querySelectorAll('body *')) {
+        const texts = [...one.childNodes].filter((n) => n.nodeType === 3 && n.data.trim());
+        if (!texts.length || one.disabled || !one.checkVisibility()) continue;
+        if (one.closest('noscript, script, title, .unseen, option')) continue;
+        const style = getComputedStyle(one);
+        const color = one.closest('svg') ? style.fill : style.color;
+        const [a, b] = [light(rgb(color)), light(behind(one))];
+        const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+        found.push([ratio, `${one.tagName} ${one.className.baseVal ?? one.className}`,
+            texts[0].data.trim().slice(0, 40)]);
+    }
+    return found.sort((a, b) => a[0] - b[0]);
+})()"""
 KEYS = {"Tab": 9, "Enter": 13, "Escape": 27, " ": 32}
 
 
@@ -36,7 +73,7 @@ def program() -> str | None:
 class Browser:
     """One browser with one page; problems: its errors, and requests to other hosts."""
 
-    def __init__(self, executable: str) -> None:
+    def __init__(self, executable: str, *flags: str) -> None:
         self._folder = tempfile.mkdtemp(prefix="chromium")
         to_read, self._write = os.pipe()
         self._read, to_write = os.pipe()
@@ -45,7 +82,7 @@ class Browser:
                 *(sys.executable, "-c", START, str(to_read), str(to_write), executable),
                 *("--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe"),
                 *("--no-first-run", "--disable-extensions", "--disable-background-networking"),
-                *("--hide-scrollbars", "--disable-dev-shm-usage"),
+                *("--hide-scrollbars", "--disable-dev-shm-usage", *flags),
                 *(f"--user-data-dir={self._folder}", "about:blank"),
             ],
             pass_fds=(to_read, to_write),
@@ -57,6 +94,7 @@ class Browser:
         self._answers: SimpleQueue[dict[str, Any]] = SimpleQueue()
         self._number = 0
         self._session: str | None = None
+        self._workers: list[str] = []
         self.problems: list[str] = []
         self.requests: list[str] = []
         self._listener = threading.Thread(target=self._listen, daemon=True)
@@ -97,13 +135,21 @@ class Browser:
             self.problems.append(values["entry"]["text"])
         elif method == "Network.requestWillBeSent":
             self.requests.append(values["request"]["url"])
+        elif method == "Target.attachedToTarget" and values["targetInfo"]["type"] == "worker":
+            self._workers.append(values["sessionId"])
+        elif method == "Target.detachedFromTarget" and values["sessionId"] in self._workers:
+            self._workers.remove(values["sessionId"])
 
     def send(self, method: str, **params: Any) -> dict[str, Any]:
         """Send a command, and return its answer."""
+        return self.send_to(self._session, method, **params)
+
+    def send_to(self, session: str | None, method: str, **params: Any) -> dict[str, Any]:
+        """Send a command to the page or to a worker; None: to the browser."""
         self._number += 1
         message: dict[str, Any] = {"id": self._number, "method": method, "params": params}
-        if self._session:
-            message["sessionId"] = self._session
+        if session:
+            message["sessionId"] = session
         os.write(self._write, json.dumps(message).encode() + b"\0")
         ends = time.monotonic() + WAIT_S
         while True:
@@ -199,7 +245,41 @@ class Browser:
         """Return the accessibility nodes, with role and name."""
         return list(self.send("Accessibility.getFullAXTree")["nodes"])
 
+    def contrasts(self) -> list[tuple[float, str, str]]:
+        """Return the contrast of each text, its element and how it begins; the least first."""
+        return [(ratio, name, text) for ratio, name, text in self.run(CONTRAST)]
+
+    def memory(self) -> int:
+        """Return the bytes that all processes have for themselves and do not give back if asked to.
+
+        Linux alone tells them.
+        """
+        self.send(
+            "Target.setAutoAttach", autoAttach=True, waitForDebuggerOnStart=False, flatten=True
+        )
+        least, fell = 0, True
+        while fell:
+            self.send("Memory.simulatePressureNotification", level="critical")
+            for session in (self._session, *self._workers):
+                self.send_to(session, "HeapProfiler.collectGarbage")
+            time.sleep(0.5)
+            now = sum(map(_private_bytes, _with_descendants(self._process.pid)))
+            fell = not least or now < least - SETTLED_BYTES
+            least = min(least or now, now)
+        return least
+
     def picture(self, file: Path, whole: bool = False) -> None:
         """Write a screenshot as PNG."""
         shot = self.send("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
         file.write_bytes(base64.b64decode(shot["data"]))
+
+
+def _with_descendants(process: int) -> list[int]:
+    children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    return [process, *(found for each in children for found in _with_descendants(int(each)))]
+
+
+def _private_bytes(process: int) -> int:
+    rows = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+    kilobytes = [int(row.split()[1]) for row in rows if row.startswith("Private_")]
+    return 1024 * sum(kilobytes)

@@ -200,48 +200,12 @@ def test_a_screen_reader_is_told_what_things_are(browser: Browser, url: str) -> 
     assert all(b - a <= 1 for a, b in zip(levels, levels[1:], strict=False))
 
 
-CONTRAST = """(() => {
-    const context = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
-    const rgb = (color) => {
-        context.clearRect(0, 0, 1, 1);
-        context.fillStyle = color;
-        context.fillRect(0, 0, 1, 1);
-        return [...context.getImageData(0, 0, 1, 1).data];
-    };
-    const light = (color) => {
-        const [r, g, b] = color.map((v) => v / 255)
-            .map((v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
-        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-    };
-    const behind = (one) => {
-        for (; one; one = one.parentElement) {
-            const color = rgb(getComputedStyle(one).backgroundColor);
-            if (color[3] === 255) return color;
-        }
-        return [255, 255, 255];
-    };
-    const found = [];
-    for (const one of document.querySelectorAll('body *')) {
-        const texts = [...one.childNodes].filter((n) => n.nodeType === 3 && n.data.trim());
-        if (!texts.length || one.disabled || !one.checkVisibility()) continue;
-        if (one.closest('noscript, script, title, .unseen, option')) continue;
-        const style = getComputedStyle(one);
-        const color = one.closest('svg') ? style.fill : style.color;
-        const [a, b] = [light(rgb(color)), light(behind(one))];
-        const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-        found.push([ratio, `${one.tagName} ${one.className.baseVal ?? one.className}`,
-            texts[0].data.trim().slice(0, 40)]);
-    }
-    return found.sort((a, b) => a[0] - b[0]);
-})()"""
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_stands_out_from_what_is_behind_it(browser: Browser, url: str, scheme: str) -> None:
     browser.scheme(scheme)
     enter(browser, url)
     browser.run("document.querySelectorAll('details').forEach(one => one.open = true)")
-    ratios = browser.run(CONTRAST)
+    ratios = browser.contrasts()
     assert len(ratios) > 200
     assert ratios[0][0] >= 4.5, ratios[:5]
     back = browser.run("getComputedStyle(document.body).backgroundColor")
@@ -253,7 +217,7 @@ def test_text_stands_out_from_what_is_behind_it(browser: Browser, url: str, sche
         "document.querySelector('#look').dispatchEvent(new Event('change'))"
     )
     assert browser.run("getComputedStyle(document.body).backgroundColor") != back
-    assert browser.run(CONTRAST)[0][0] >= 4.5
+    assert browser.contrasts()[0][0] >= 4.5
     browser.run("localStorage.clear()")
 
 

@@ -1,0 +1,62 @@
+// A worker with one kit, which in_worker.ts asks.
+import { PalmError } from "../../engine/web/index.js";
+import { serve } from "../../engine/web/workers.js";
+import { FaceDetector, FaceMesh } from "./faces.js";
+import { GestureRecognizer } from "./hands.js";
+import type { Answer, Asked } from "./in_worker.js";
+import type { KitOptions } from "./kit.js";
+import { HairSegmenter, PortraitSegmenter } from "./masks.js";
+
+interface Class {
+  readonly kit: string;
+  readonly method: string;
+  create(options: KitOptions): Promise<unknown>;
+}
+
+const KITS: readonly Class[] = [
+  ...[FaceDetector, FaceMesh, GestureRecognizer],
+  ...[PortraitSegmenter, HairSegmenter],
+];
+
+type Call = (...values: readonly unknown[]) => unknown;
+let call: Call = () => {
+  throw new PalmError("argument", "the kit is not open");
+};
+
+async function open(name: string, options: KitOptions): Promise<void> {
+  const found = KITS.find(({ kit }) => kit === name);
+  if (!found) throw new PalmError("argument", `expected a kit of this package, got ${name}`);
+  const kit = await found.create(options);
+  call = (kit as Readonly<Record<string, Call>>)[found.method]?.bind(kit) ?? call;
+}
+
+async function answerTo(asked: Asked): Promise<unknown> {
+  if ("kit" in asked) return open(asked.kit, asked.options);
+  const { picture, rest } = asked;
+  try {
+    return call(picture, ...rest);
+  } finally {
+    if ("close" in picture) picture.close();
+  }
+}
+
+/** The buffers within a result: they are its own, so that they can be given away. */
+function buffersOf(value: unknown): ArrayBuffer[] {
+  if (ArrayBuffer.isView(value)) return [value.buffer as ArrayBuffer];
+  if (typeof value !== "object" || value === null) return [];
+  return Object.values(value).flatMap(buffersOf);
+}
+
+serve((data, post) => {
+  const asked = data as Asked;
+  answerTo(asked).then(
+    (result) => {
+      post({ id: asked.id, result } satisfies Answer, buffersOf(result));
+    },
+    (error: unknown) => {
+      const kind = error instanceof PalmError ? error.kind : undefined;
+      const message = error instanceof Error ? error.message : String(error);
+      post({ id: asked.id, error: { kind, message } } satisfies Answer);
+    },
+  );
+});

@@ -1,0 +1,31 @@
+// What an editor knows of the package: tests/kits/web/test_in_worker.py has it checked.
+import {
+  type Face,
+  FaceDetector,
+  FaceMesh,
+  GestureRecognizer,
+  HairSegmenter,
+  type Hand,
+  type Mask,
+  type MeshFace,
+  PortraitSegmenter,
+  inWorker,
+} from "palmkit";
+
+export async function look(video: HTMLVideoElement): Promise<readonly unknown[]> {
+  const detector = await inWorker(FaceDetector, { mode: "video", max_faces: 3, models: "/models" });
+  const faces: Face[] = await detector.detect(video, performance.now());
+  const meshes: MeshFace[] = await (await inWorker(FaceMesh)).detect(video);
+  const hair: Mask = await (await inWorker(HairSegmenter)).segment(video, faces, 40);
+  const recognizer = await inWorker(GestureRecognizer, { hold_ms: 300, threads: 2 });
+  const hands: Hand[] = await recognizer.recognize(video);
+  const person = await (await inWorker(PortraitSegmenter, { refine: true })).segment(video);
+  // @ts-expect-error an option of another kit
+  await inWorker(FaceDetector, { hold_ms: 300 });
+  // @ts-expect-error a method of another kit
+  await detector.segment(video);
+  // @ts-expect-error no kit
+  await inWorker(Map);
+  detector.close();
+  return [meshes, hair, hands, person];
+}
