@@ -69,8 +69,9 @@ fuzz: .venv/.dev ## load and run damaged models for FUZZ_S seconds
 fuzz-converters: .venv/.dev ## convert damaged foreign models, FUZZ_S seconds each format; ARGS=onnx
 	$(VENV) -m tests.engine.converters.fuzz --seconds $(FUZZ_S) $(ARGS)
 
-soak: .venv/.dev ## every kit on SOAK_FRAMES frames of a video: memory stays the same
-	SOAK_FRAMES=$(SOAK_FRAMES) $(VENV) -m pytest tests/kits/test_soak.py $(ARGS)
+soak: .venv/.dev ## every kit on SOAK_FRAMES frames of a video, in Chromium too: memory stays the same
+	SOAK_FRAMES=$(SOAK_FRAMES) $(VENV) -m pytest tests/kits/test_soak.py tests/kits/web/test_try_it.py \
+		-k memory_stays_the_same -o faulthandler_timeout=0 $(ARGS)
 
 soak-gpu: .venv/.dev ## the same on backend gpu, lavapipe or GPU=hardware: what is on the device stays the same; ARGS='-k face'
 	SOAK_FRAMES=$(SOAK_FRAMES) GPU=$(or $(GPU),software) $(VENV) -m pytest tests/kits/test_soak_gpu.py \

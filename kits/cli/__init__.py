@@ -35,13 +35,14 @@ COMMANDS = (
     "bench",
     "models",
     "serve",
+    "web",
     "doctor",
     "completion",
 )
 
 DESCRIPTION = (
     "Ready-made vision and ranking kits that run on this machine. Only `palmkit models` opens "
-    "connections, and `palmkit serve` takes them."
+    "connections, `palmkit serve` takes them, and `palmkit web` those of this machine."
 )
 EXAMPLES = """\
 examples:

@@ -54,7 +54,7 @@ def add(commands: Commands) -> None:
         help="where everything is kept (palmkit-server)",
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
-    parser.add_argument("--port", type=_port, default=8080, help="port to listen on (8080)")
+    parser.add_argument("--port", type=port, default=8080, help="port to listen on (8080)")
     parser.add_argument(
         "--connections",
         metavar="N",
@@ -110,7 +110,8 @@ def _hours(text: str) -> float:
     raise argparse.ArgumentTypeError(f"expected hours, got {text!r}")
 
 
-def _port(text: str) -> int:
+def port(text: str) -> int:
+    """Parse a port; as an argument's type."""
     return _whole(text, 0, 65535, "a port")
 
 

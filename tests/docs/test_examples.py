@@ -38,9 +38,9 @@ OTHER_LANGUAGES = {
     "bash": "builds for phones, which take the NDK or Xcode: docs/phones.md says so",
     "c": "tests/engine/native and tests/kits/native compile and run it",
     "cmake": "tests/kits/native/test_phones.py configures it",
-    "html": "tests/kits/web/page.html does the same in Chromium",
+    "html": "tests/kits/web/page.html and demos/web do the same in Chromium",
     "java": "tests/kits/native/test_phones.py compiles and runs it",
-    "js": "tests/engine/web/golden.mjs does the same in Node",
+    "js": "tests/engine/web/golden.mjs and tests/kits/web/in_worker.mjs do the same in Node",
     "text": "what a command says: tests/kits/test_cli_errors.py",
     "yaml": "a workflow of a CI service, which runs it",
 }

@@ -70,6 +70,7 @@ MORE: dict[str, tuple[str, ...]] = {
     "bench": ("--runs=1", "--seconds=0.01", "--turns=1", "--loads=1"),
     "models create": ("--no-passphrase", "--repository=made"),
     "serve": ("--port=0",),
+    "web": ("--port=0",),
 }
 # A half that they leave is noted as such, and made anew the next time.
 RESUMED = {"models create", "serve"}

@@ -90,6 +90,10 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     from palmkit.delivery.server import connections
     from palmkit.engine import operators
     from palmkit.kits.cli import camera
+    from palmkit.kits.web import server
+
+    def serve_forever(listening: object) -> None:
+        pass
 
     def http_server(*given: object) -> Server:
         return Server()
@@ -98,6 +102,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
         raise kits.ImageError(f"camera cannot be opened: {number}")
 
     monkeypatch.setattr(connections, "http_server", http_server)
+    monkeypatch.setattr(server.ThreadingHTTPServer, "serve_forever", serve_forever)
     monkeypatch.setattr(camera, "VideoReader", no_camera)
     monkeypatch.setattr(operators, "table", cache(operators.table))
     monkeypatch.setattr(cli, "parser", cache(cli.parser))
