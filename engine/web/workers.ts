@@ -2,7 +2,7 @@
 import { PalmError } from "./errors.js";
 
 type Buffers = readonly (ArrayBuffer | ImageBitmap)[];
-type Post = (data: unknown, given?: Buffers) => void;
+export type Post = (data: unknown, given?: Buffers) => void;
 
 /** A worker's file, and what makes it in a browser: bundlers look for `new Worker` with the address
  * written in it. */

@@ -16,7 +16,10 @@ EXAMPLES = """\
   palmkit doctor
   palmkit doctor --json > report.json
 """
-NETWORK = "none; only `palmkit models` opens connections, and `palmkit serve` takes them"
+NETWORK = (
+    "none; only `palmkit models` opens connections, `palmkit serve` takes them, and `palmkit web` "
+    "those of this machine"
+)
 
 
 def add(commands: Commands) -> None:

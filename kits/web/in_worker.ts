@@ -2,6 +2,7 @@ import { type ErrorKind, PalmError } from "../../engine/web/index.js";
 import { OwnWorker, type WorkerFile, lostError } from "../../engine/web/workers.js";
 import { type ImageSource, type Sent, meaning, sendable } from "./images.js";
 import { type Kit, type KitOptions, folderAt } from "./kit.js";
+import type { Releases } from "./releases.js";
 
 /** A class of this package such as FaceDetector, by what it is called with. */
 export interface KitClass<Options extends KitOptions, Opened extends Kit, Method> {
@@ -24,7 +25,7 @@ export type InWorker<Opened, Method extends keyof Opened> = {
 
 /** What the worker is asked: to open a kit, or to look at a picture. */
 export type Asked = { readonly id: number } & (
-  | { readonly kit: string; readonly options: KitOptions }
+  | { readonly kit: string; readonly options: KitOptions; readonly hasUpdates: boolean }
   | { readonly picture: Sent; readonly rest: readonly unknown[] }
 );
 
@@ -32,6 +33,17 @@ export type Answer = { readonly id: number } & (
   | { readonly result: unknown }
   | { readonly error: { readonly kind: ErrorKind | undefined; readonly message: string } }
 );
+
+/** A call of `updates`, which stay here, and what came of it. */
+export interface Wanted {
+  readonly wanted: keyof Releases;
+  readonly name: string;
+  readonly number: number;
+}
+export interface Got {
+  readonly number: number;
+  readonly got: Uint8Array | undefined;
+}
 
 const FILE: WorkerFile = {
   url: new URL("./kit_worker.js", import.meta.url),
@@ -47,15 +59,19 @@ interface Waiting {
 class Conversation {
   readonly #waiting = new Map<number, Waiting>();
   #worker: OwnWorker | undefined;
-  #end: PalmError | undefined;
+  #end: unknown;
   #count = 0;
 
-  constructor(private readonly name: string) {}
+  constructor(
+    private readonly name: string,
+    private readonly updates: Releases | undefined,
+  ) {}
 
   async start(): Promise<void> {
     this.#worker = await OwnWorker.start(FILE, {
       message: (data) => {
-        this.#hear(data as Answer);
+        if ("wanted" in (data as Answer | Wanted)) void this.#give(data as Wanted);
+        else this.#hear(data as Answer);
       },
       lost: (why) => {
         const remedy = "open the kit again, with inWorker; if it is out of memory, close others";
@@ -71,13 +87,16 @@ class Conversation {
   }
 
   ask(question: object, given: readonly ImageBitmap[] = []): Promise<unknown> {
-    if (this.#end) return Promise.reject(this.#end);
+    if (this.#end) return Promise.reject(this.#end as Error);
     const id = ++this.#count;
     return new Promise((resolve, reject) => {
       try {
         this.#worker?.post({ id, ...question }, given);
       } catch (error) {
-        reject(meaning(error) as Error);
+        const isOfPicture = given.length > 0;
+        const other = `${this.name}: a worker cannot be sent this: ${String(error)}`;
+        const told = isOfPicture ? meaning(error) : new PalmError("argument", other);
+        reject(told as Error);
         return;
       }
       this.#waiting.set(id, { resolve, reject });
@@ -86,12 +105,21 @@ class Conversation {
   }
 
   /** Rejects what is asked and will be. */
-  end(error: PalmError): void {
+  end(error: unknown): void {
     if (this.#end) return;
     this.#end = error;
     this.#worker?.end();
     for (const { reject } of this.#waiting.values()) reject(error);
     this.#waiting.clear();
+  }
+
+  async #give({ wanted, name, number }: Wanted): Promise<void> {
+    try {
+      const got = (await this.updates?.[wanted](name)) ?? undefined;
+      if (!this.#end) this.#worker?.post({ number, got } satisfies Got);
+    } catch (error) {
+      this.end(error);
+    }
   }
 
   #hear(answer: Answer): void {
@@ -123,9 +151,9 @@ export async function inWorker<
   { kit, method }: KitClass<Options, Opened, Method>,
   options?: Options,
 ): Promise<InWorker<Opened, Method>> {
-  const { signal, models, ...others } = options ?? ({} as Options);
+  const { signal, models, updates, ...others } = options ?? ({} as Options);
   signal?.throwIfAborted();
-  const conversation = new Conversation(kit);
+  const conversation = new Conversation(kit, updates);
   const close = () => {
     conversation.end(new PalmError("interrupted", "the kit is closed"));
   };
@@ -133,7 +161,7 @@ export async function inWorker<
   try {
     await conversation.start();
     const sent = models === undefined ? others : { ...others, models: folderAt(models).href };
-    await conversation.ask({ kit, options: sent });
+    await conversation.ask({ kit, options: sent, hasUpdates: updates !== undefined });
     await conversation.watch();
   } catch (error) {
     close();

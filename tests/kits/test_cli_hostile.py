@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import signal
+import socketserver
 import sys
 import traceback
 import warnings
@@ -90,7 +91,6 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     from palmkit.delivery.server import connections
     from palmkit.engine import operators
     from palmkit.kits.cli import camera
-    from palmkit.kits.web import server
 
     def serve_forever(listening: object) -> None:
         pass
@@ -102,7 +102,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
         raise kits.ImageError(f"camera cannot be opened: {number}")
 
     monkeypatch.setattr(connections, "http_server", http_server)
-    monkeypatch.setattr(server.ThreadingHTTPServer, "serve_forever", serve_forever)
+    monkeypatch.setattr(socketserver.BaseServer, "serve_forever", serve_forever)
     monkeypatch.setattr(camera, "VideoReader", no_camera)
     monkeypatch.setattr(operators, "table", cache(operators.table))
     monkeypatch.setattr(cli, "parser", cache(cli.parser))

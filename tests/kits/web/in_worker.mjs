@@ -49,6 +49,7 @@ found.errors = [
   await said(() => inWorker(FaceDetector, { models: "relative" })),
   await said(() => inWorker({ kit: "Nothing", method: "detect" })),
   await said(() => inWorker(FaceDetector, { threads: 0 })),
+  await said(() => inWorker(FaceDetector, { size: () => 320 })),
 ];
 found.again = await detector.detect(group);
 
@@ -73,6 +74,20 @@ const abort = new AbortController();
 const aborted = inWorker(FaceDetector, { signal: abort.signal });
 abort.abort(new PalmError("interrupted", "by hand"));
 found.aborted = await said(() => aborted);
+
+// Releases stay on this side.
+const model = new Uint8Array(readFileSync(`${root}/models/face_detector.palm`));
+const left = [model.slice(0, -100), model];
+const failed = [];
+const updates = {
+  model: async () => left[0],
+  failed: async (name) => failed.push([name, left.shift().length - model.length]),
+};
+const updated = await inWorker(FaceDetector, { updates });
+found.updated = { failed, left: left.length, faces: await updated.detect(group) };
+updated.close();
+const broken = { ...updates, model: () => Promise.reject(new PalmError("download", "gone")) };
+found.broken = await said(() => inWorker(FaceDetector, { updates: broken }));
 
 const plain = (_, value) => (ArrayBuffer.isView(value) ? [...value] : value);
 console.log(JSON.stringify(found, plain));

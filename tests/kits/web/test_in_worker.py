@@ -36,13 +36,14 @@ def test_results_are_those_of_the_kit(found: dict[str, Any], group: Image) -> No
 
 
 def test_errors_are_those_of_the_kit(found: dict[str, Any]) -> None:
-    picture, time, folder, relative, kit, threads = found["errors"]
+    picture, time, folder, relative, kit, threads, size = found["errors"]
     assert picture == "image: expected 400 bytes of 10 x 10 pixels, got 10"
     assert time == "argument: timestampMs: expected milliseconds, got NaN"
     assert folder.startswith("download: file:///no/such/folder/face_detector.palm: ")
     assert relative == "argument: models: expected a folder's address, got relative"
     assert kit == "argument: expected a kit of this package, got Nothing"
     assert threads == "argument: threads: expected 1 to 256, got 0"
+    assert size.startswith("argument: FaceDetector: a worker cannot be sent this: DataCloneError")
 
 
 def test_a_worker_that_ends_rejects_its_calls(found: dict[str, Any]) -> None:
@@ -54,6 +55,15 @@ def test_a_worker_that_ends_rejects_its_calls(found: dict[str, Any]) -> None:
 def test_a_kit_that_is_closed_rejects_its_calls(found: dict[str, Any]) -> None:
     assert found["closed"] == ["interrupted: the kit is closed"] * 2
     assert found["aborted"] == "interrupted: by hand"
+
+
+def test_releases_reach_the_worker(found: dict[str, Any]) -> None:
+    assert found["updated"] == {
+        "failed": [["face_detector", -100]],
+        "left": 1,
+        "faces": found["here"],
+    }
+    assert found["broken"] == "download: gone"
 
 
 def test_types_are_those_of_the_kit(tmp_path: Path) -> None:
