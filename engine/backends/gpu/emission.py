@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -20,7 +20,7 @@ from palmkit.engine.backends.gpu.dispatches import (
 )
 from palmkit.engine.backends.gpu.functions import helpers
 from palmkit.engine.backends.gpu.pages import Pages
-from palmkit.engine.backends.gpu.storage import FUNCTIONS, HALF, Storage, element_bytes
+from palmkit.engine.backends.gpu.storage import FUNCTIONS, Storage, element_bytes
 from palmkit.engine.backends.gpu.wgsl import VECTOR, Operand, indent, split
 from palmkit.engine.backends.gpu.windows import windows
 from palmkit.engine.errors import UnsupportedError
@@ -222,13 +222,16 @@ class Shader:
 class Emission:
     """Dispatches of a plan, step by step."""
 
-    def __init__(self, plan: Plan, target: Target, is_trial: bool = False) -> None:
+    def __init__(
+        self, plan: Plan, target: Target, halves: Set[int] = frozenset(), is_trial: bool = False
+    ) -> None:
         """Begin with nothing emitted.
 
-        is_trial: only how tensors are written is wanted, so that no weights are stored.
+        halves: the tensors in half precision, by their numbers. is_trial: only how tensors are
+        written is wanted, so that no weights are stored.
         """
         self.target = target
-        self._plan, self._is_trial = plan, is_trial
+        self._plan, self._halves, self._is_trial = plan, halves, is_trial
         self._shaders: dict[str, int] = {}
         self._dispatches: list[Dispatch] = []
         self.pages = Pages(target.binding_bytes, target.half)
@@ -251,7 +254,7 @@ class Emission:
             value = self._plan.constants[tensor.slot]
             return Operand("weights", tensor.offset, dtype, dims, strides, value)
         if tensor.place == "arena":
-            half = dtype == HALF
+            half = number in self._halves
             offset = tensor.slot // element_bytes(half) + tensor.offset
             return Operand("arena", offset, dtype, dims, strides, half=half, tensor=number)
         offset = self._borders[tensor.place, tensor.slot] + tensor.offset

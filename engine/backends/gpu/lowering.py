@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
@@ -80,33 +80,43 @@ def lower(graph: Graph, target: Target) -> tuple[DispatchList, Plan, Mapping[str
     lowered = replace(lowering.result(Purpose(threads=1)), cost=_a_launch)
     for each in STEP_PASSES:
         lowered = each(lowered)
-    _size(lowered)
+    halves: set[int] = set()
+    _size(lowered, halves)
     if target.half:
         # In halves more will fit into a binding.
         trial = replace(target, binding_bytes=sys.maxsize)
-        lowered = _in_halves(lowered, *_emitted(lowered, trial, graph, is_trial=True))
-    plan, emission = _emitted(lowered, target, graph)
+        lowered, halves = _in_halves(lowered, *_emitted(lowered, trial, graph, halves, True))
+    plan, emission = _emitted(lowered, target, graph, halves)
     return emission.result(tuple(graph.inputs), tuple(outputs)), plan, outputs
 
 
-def _size(lowered: Lowered) -> None:
-    """Have each buffer be of the size that its elements take on the device."""
+def _size(lowered: Lowered, halves: Set[int]) -> None:
+    """Have each buffer be of the size that its elements take on the device.
+
+    halves: the ids of those in half precision.
+    """
     sizes: dict[int, int] = {}
     for step in lowered.steps:
         for view in (*step.reads, *step.writes):
             # Elements of any dtype take as much there, but for those in half precision.
-            half = view.buffer.place == "arena" and view.dtype == HALF
-            size = view.ends[1] * element_bytes(half)
+            size = view.ends[1] * element_bytes(id(view.buffer) in halves)
             sizes[id(view.buffer)] = max(sizes.get(id(view.buffer), 0), size)
             view.buffer.size_bytes = sizes[id(view.buffer)]
 
 
 def _emitted(
-    lowered: Lowered, target: Target, graph: Graph, is_trial: bool = False
+    lowered: Lowered, target: Target, graph: Graph, halves: Set[int], is_trial: bool = False
 ) -> tuple[Plan, Emission]:
     """The plan and all of its dispatches; RefusedError names the steps that the device has not."""
     plan = lowered.placed()
-    emission = Emission(plan, target, is_trial)
+    numbers: set[int] = set()
+    for step, planned in zip(lowered.steps, plan.steps, strict=True):
+        views = (*step.inputs.values(), *step.outputs.values())
+        places = (*planned.inputs.values(), *planned.outputs.values())
+        for view, number in zip(views, places, strict=True):
+            if view is not None and id(view.buffer) in halves:
+                numbers.add(number)
+    emission = Emission(plan, target, numbers, is_trial)
     refused: dict[str, str] = {}
     nodes = {name: node for node in graph.nodes for name in (*node.outputs, node.label)}
     for planned in plan.steps:
@@ -129,11 +139,13 @@ def _emitted(
     return plan, emission
 
 
-def _in_halves(lowered: Lowered, plan: Plan, emission: Emission) -> Lowered:
-    """The same with floats between steps in half precision, but for those written one by one.
+def _in_halves(lowered: Lowered, plan: Plan, emission: Emission) -> tuple[Lowered, set[int]]:
+    """The same with floats between steps in half precision, and the ids of buffers that are so.
 
-    Two of them share a word, which two threads cannot write at a time.
+    Not those written one by one: two of them share a word, which two threads cannot write at a
+    time.
     """
+    halves: set[int] = set()
     whole: set[int] = set()
     for step, planned in zip(lowered.steps, plan.steps, strict=True):
         for name, view in step.outputs.items():
@@ -141,9 +153,12 @@ def _in_halves(lowered: Lowered, plan: Plan, emission: Emission) -> Lowered:
                 whole.add(id(view.buffer))
 
     def stored(view: View | None) -> View | None:
-        if view is None or view.buffer.place != "arena" or view.dtype != "float32":
+        if view is None or view.buffer.place != "arena" or view.dtype not in FLOATS:
             return view
-        return view if id(view.buffer) in whole else replace(view, dtype=HALF)
+        if id(view.buffer) in whole:
+            return view
+        halves.add(id(view.buffer))
+        return replace(view, dtype=HALF)
 
     steps = [
         replace(
@@ -154,5 +169,5 @@ def _in_halves(lowered: Lowered, plan: Plan, emission: Emission) -> Lowered:
         for step in lowered.steps
     ]
     found = replace(lowered, steps=steps)
-    _size(found)
-    return found
+    _size(found, halves)
+    return found, halves

@@ -15,7 +15,7 @@ from palmkit.engine.backends.gpu.wgsl import VECTOR
 from palmkit.engine.ir import Array
 
 HALF_BYTES = 2
-# The dtype of what lies in the arena so; in a graph it says nothing of how floats are stored.
+# The dtype of what lies in the arena so; what a graph has of that dtype may lie otherwise.
 HALF = "float16"
 # Smaller constants gain nothing by it.
 _LEAST_HALVES = 1024

@@ -187,6 +187,19 @@ def test_steps_of_all_widths(channels: int) -> None:
         assert stored < 0.6 * whole
 
 
+@pytest.mark.parametrize("precision", ["high", "low"])
+def test_floats_that_a_graph_has_in_half_precision(precision: str) -> None:
+    shape = (2, 19)
+    graph = Graph(
+        {"x": Type("float32", shape)},
+        {"y": Type("float16", shape)},
+        (Node("neg", ("x",), ("n",)), Node("cast", ("n",), ("y",), {"to": "float16"})),
+    )
+    x = np.random.default_rng(0).normal(0, 10, shape).astype(np.float32)
+    found = program_of(graph, precision).run({"x": x})["y"]
+    np.testing.assert_array_equal(found, -x.astype(np.float16))
+
+
 def test_what_half_precision_does_not_hold_stays_as_it_is() -> None:
     values = np.random.default_rng(0).normal(0, 1, 2000).astype(np.float32)
     assert is_fit_for_halves(values) and is_fit_for_halves(values * 10_000)
