@@ -26,7 +26,8 @@ FRAMES = int(os.environ.get("SOAK_FRAMES", "240"))
 # Try-on does other work with a face, a hand, both or neither, and for hair without a face the
 # detector looks closer at more or fewer places at once: they see a whole turn of the clip, and hair
 # two, as what is looked at again depends on the frames before.
-WARM_UP, WARM_UP_OF = 60, {"tryon": 252, "hair": 504}
+TURN = 252
+WARM_UP, WARM_UP_OF = 60, {"tryon": TURN, "hair": 2 * TURN}
 # What the allocator may keep at hand; a leak of one frame in a hundred would be 10 MB in 1000.
 MOST_GROWTH_BYTES = 3_000_000
 
@@ -77,14 +78,21 @@ def used() -> int:
 
 
 def watch(
-    name: str, frames: int = FRAMES, backend: str = "cpu", measure: Callable[[], Any] = used
+    name: str,
+    frames: int = FRAMES,
+    backend: str = "cpu",
+    measure: Callable[[], Any] = used,
+    further: int = 0,
 ) -> tuple[Any, Any, set[bool]]:
-    """What is measured after warming up and at the end, and whether results held anything."""
+    """What is measured after warming up and at the end, and whether results held anything.
+
+    further: frames to warm up by, beside those of the kit.
+    """
     seen: set[bool] = set()
     entry, holds = KITS[name], HOLDS.get(name, bool)
     with entry.load_kit()("video", backend=backend, **OPTIONS.get(name, {})) as kit:
         look = getattr(kit, entry.method)
-        before, warm = None, WARM_UP_OF.get(name, WARM_UP)
+        before, warm = None, WARM_UP_OF.get(name, WARM_UP) + further
         for number, frame in enumerate(clip(warm + frames)):
             if number == warm:
                 before = measure()

@@ -33,8 +33,7 @@ _INTERFACES = ("Vulkan", "Metal", "D3D12")
 _UNIFORM_STEP = 256
 # Shaders that are compiled at a time.
 _MOST_AT_ONCE = 8
-# Compiled shaders that stay when nothing has them any more, those of all kits' networks: the next
-# model with them loads at once.
+# Compiled shaders that stay when nothing has them any more: the next model with them loads at once.
 PIPELINES_KEPT = 512
 # The limits that a device is opened with, those of its adapter, and the least that will do.
 _LEAST = {
