@@ -20,6 +20,7 @@ export interface Pixels {
 
 const MOST_SIDE = 65536;
 const MOST_PIXELS = 2 ** 29;
+const NONE = "expected a picture: an element, a bitmap, a frame, or its pixels";
 const EMPTY = "the picture is empty, or not loaded yet: await its decode()";
 // From here on a video has a frame to show.
 const HAVE_CURRENT_DATA = 2;
@@ -33,7 +34,7 @@ let drawing: OffscreenCanvasRenderingContext2D | CanvasRenderingContext2D | null
  * origin that does not let pages read it.
  */
 export function pixelsOf(source: ImageSource): Pixels {
-  if ("data" in source) return checked(source);
+  if (isPixels(source)) return checked(source);
   const { width, height } = sizeOf(source);
   check(width, height);
   const context = canvasOf(width, height);
@@ -54,7 +55,7 @@ export type Sent = ImageBitmap | Pixels;
  * Throws PalmError "image" as `pixelsOf` does.
  */
 export async function sendable(source: ImageSource): Promise<Sent> {
-  if ("data" in source) {
+  if (isPixels(source)) {
     const { width, height, data } = checked(source);
     return { width, height, data: data.slice() };
   }
@@ -65,6 +66,11 @@ export async function sendable(source: ImageSource): Promise<Sent> {
   } catch (error) {
     throw meaning(error);
   }
+}
+
+function isPixels(source: ImageSource): source is Pixels {
+  if (typeof source === "object" && (source as ImageSource | null)) return "data" in source;
+  throw new PalmError("image", `${NONE}, got ${String(source)}`);
 }
 
 /** Returns the error of a caller for what a browser throws of a picture. */
@@ -80,6 +86,7 @@ export function meaning(error: unknown): unknown {
     );
   }
   if (name === "InvalidStateError") return new PalmError("image", EMPTY, { cause: error });
+  if (error instanceof TypeError) return new PalmError("image", NONE, { cause: error });
   return error;
 }
 

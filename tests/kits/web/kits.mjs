@@ -36,6 +36,9 @@ for (const bad of [
   { width: 0, height: 10, data: new Uint8Array() },
   { width: 10, height: 10, data: new Uint8Array(10) },
   { width: 70000, height: 1, data: new Uint8Array(280000) },
+  undefined,
+  null,
+  "photo.jpg",
 ]) {
   try {
     detector.detect(bad);

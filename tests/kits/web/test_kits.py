@@ -98,4 +98,8 @@ def test_pictures_that_cannot_be(found: dict[str, Any]) -> None:
         "image: the picture is empty, or not loaded yet: await its decode()",
         "image: expected 400 bytes of 10 x 10 pixels, got 10",
         "image: expected at most 65536 pixels a side and 2^29 in all, got 70000 x 1",
+        *(
+            "image: expected a picture: an element, a bitmap, a frame, or its pixels, got " + what
+            for what in ("undefined", "null", "photo.jpg")
+        ),
     ]
