@@ -35,6 +35,7 @@ PUBLIC = {
     ],
     "palmkit.engine": [
         "BackendError",
+        "DeviceLostError",
         "Graph",
         "Model",
         "ModelError",
