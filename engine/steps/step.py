@@ -103,11 +103,7 @@ class View:
     @cached
     def ends(self) -> tuple[int, int]:
         """The first element of the buffer that the view reaches, and the one behind its last."""
-        if not self.elements:
-            return self.offset, self.offset
-        reaches = [(d - 1) * s for d, s in zip(self.dims, self.all_strides, strict=True)]
-        first = self.offset + sum(reach for reach in reaches if reach < 0)
-        return first, self.offset + sum(reach for reach in reaches if reach > 0) + 1
+        return ends_of(self.offset, self.dims, self.all_strides)
 
     def within(self, part: View) -> View | None:
         """Where the view lies if all of its buffer lies where `part`, of another buffer, is.
@@ -161,6 +157,15 @@ def strides_of(dims: Sequence[int]) -> list[int]:
     for i in range(len(dims) - 2, -1, -1):
         strides[i] = strides[i + 1] * dims[i + 1]
     return strides
+
+
+def ends_of(offset: int, dims: Sequence[int], strides: Sequence[int]) -> tuple[int, int]:
+    """Return the first element that an array at an offset reaches, and the one behind its last."""
+    if 0 in dims:
+        return offset, offset
+    reaches = [(dim - 1) * stride for dim, stride in zip(dims, strides, strict=True)]
+    first = offset + sum(reach for reach in reaches if reach < 0)
+    return first, offset + sum(reach for reach in reaches if reach > 0) + 1
 
 
 def is_dense(dims: Sequence[int], strides: Sequence[int]) -> bool:

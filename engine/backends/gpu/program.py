@@ -180,11 +180,11 @@ class GpuProgram:
     def profile(self, inputs: Mapping[str, Array]) -> Sequence[StepTime]:
         """Run once and time each dispatch by the device's clock, or, without one, all of them."""
         names = [(each.node, each.kernel) for each in self.dispatches.dispatches]
+        start = time.perf_counter()
         self.run(inputs)
+        seconds_of_all = time.perf_counter() - start
         if not self._last.device.has_clock or not names:
-            start = time.perf_counter()
-            self.run(inputs)
-            return [StepTime("all", self.devices[0], time.perf_counter() - start)]
+            return [StepTime("all", self.devices[0], seconds_of_all)]
         with self._lock:
             # The arena has the inputs still.
             made = self._made()

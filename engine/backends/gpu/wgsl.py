@@ -8,7 +8,7 @@ from math import isfinite, prod
 
 from palmkit.engine.backends.gpu.dispatches import FLOATS
 from palmkit.engine.ir import Array
-from palmkit.engine.steps.step import strides_of
+from palmkit.engine.steps.step import ends_of, strides_of
 
 # Elements of one access where an array is read or written by vectors.
 VECTOR = 4
@@ -46,11 +46,7 @@ class Operand:
     @property
     def ends(self) -> tuple[int, int]:
         """The first element of its binding that it reaches, and the one behind its last."""
-        if not self.elements:
-            return self.offset, self.offset
-        reaches = [(d - 1) * s for d, s in zip(self.dims, self.strides, strict=True)]
-        first = self.offset + sum(reach for reach in reaches if reach < 0)
-        return first, self.offset + sum(reach for reach in reaches if reach > 0) + 1
+        return ends_of(self.offset, self.dims, self.strides)
 
     @property
     def scalar(self) -> str:
