@@ -150,9 +150,9 @@ export function isAllowed(policy: Policy, release: string): boolean {
   return policy.floor === undefined || compareVersions(release, policy.floor) >= 0;
 }
 
-/** Whether a manifest may run: neither it nor a file of it is revoked by its digest. */
-export function isForbidden(policy: Policy, digest: string, manifest: Manifest): boolean {
-  return [digest, ...manifest.digests].some((each) => policy.revoked.has(each));
+/** Whether a release is revoked by the digest of its manifest or of a file. */
+export function isForbidden(policy: Policy, digests: readonly string[]): boolean {
+  return digests.some((each) => policy.revoked.has(each));
 }
 
 /**

@@ -35,6 +35,16 @@ interface Trusted {
   readonly timestamp: Signed;
   readonly snapshot: Signed;
   readonly targets: Map<string, Signed>;
+  /** When it was refreshed: all is judged by one time. */
+  readonly nowMs: number;
+}
+
+/** What the repository has described of a role's metadata, and who signs it. */
+interface Wanted {
+  readonly role: "snapshot" | "targets";
+  readonly name: string;
+  readonly meta: Meta;
+  readonly by: Authority;
 }
 
 /**
@@ -70,8 +80,8 @@ export class Repository {
     const nowMs = await this.#clock(root);
     const timestamp = await this.#refreshTimestamp(root, nowMs);
     const snapshot = await this.#refreshSnapshot(root, timestamp, nowMs);
-    const trusted = { root, timestamp, snapshot, targets: new Map<string, Signed>() };
-    await this.#targetsOf(trusted, "targets", authorityOf(root.fields, "targets"), nowMs);
+    const trusted = { root, timestamp, snapshot, targets: new Map<string, Signed>(), nowMs };
+    await this.#targetsOf(trusted, "targets", authorityOf(root.fields, "targets"));
     this.#trusted = trusted;
     const signedMs = timeMs(String(timestamp.fields.value(SIGNED_AT)));
     if (Number.isFinite(signedMs)) await this.#learn(Math.min(signedMs, timestamp.expiresMs));
@@ -79,9 +89,7 @@ export class Repository {
 
   /** What the repository signs of a target; undefined if nobody signs such a one. */
   async find(path: string): Promise<Described | undefined> {
-    if (!this.#trusted) await this.refresh();
-    const trusted = this.#trusted as unknown as Trusted;
-    const nowMs = await this.#clock(trusted.root);
+    const trusted = await this.#current();
     const by = authorityOf(trusted.root.fields, "targets");
     // Depth first, in the order of the delegations.
     let waiting: { readonly name: string; readonly by: Authority }[] = [{ name: "targets", by }];
@@ -89,7 +97,7 @@ export class Repository {
     for (let at = waiting.shift(); at && seen.size < MOST_DELEGATIONS; at = waiting.shift()) {
       if (seen.has(at.name)) continue;
       seen.add(at.name);
-      const signed = await this.#targetsOf(trusted, at.name, at.by, nowMs);
+      const signed = await this.#targetsOf(trusted, at.name, at.by);
       const known = signed.fields.object("targets");
       if (known.has(path)) return described(known.object(path));
       const roles = await delegatedFor(signed.fields, path);
@@ -102,8 +110,7 @@ export class Repository {
 
   /** A digest of the keys that may sign a target; it changes when a key is replaced. */
   async keysOf(path: string): Promise<string> {
-    if (!this.#trusted) await this.refresh();
-    const targets = this.#trusted?.targets.get("targets")?.fields;
+    const targets = (await this.#current()).targets.get("targets")?.fields;
     const [role] = targets ? await delegatedFor(targets, path) : [];
     return digestOf(role?.keyids ?? []);
   }
@@ -127,11 +134,15 @@ export class Repository {
     if (there && (await isOne(there, known))) return there;
     const [hash] = known.hashes.values();
     const parts = path.split("/").map(quoted);
-    const isConsistent = this.#trusted?.root.fields.value("consistent_snapshot") === true;
-    if (isConsistent) parts.push(`${hash}.${parts.pop()}`);
+    if (isConsistent((await this.#current()).root)) parts.push(`${hash}.${parts.pop()}`);
     const content = await fetched(this.targets + parts.join("/"), known.length, this.limitMs);
     await check(content, known, path);
     return content;
+  }
+
+  async #current(): Promise<Trusted> {
+    if (!this.#trusted) await this.refresh();
+    return this.#trusted as unknown as Trusted;
   }
 
   async #fetch(file: string, most: number): Promise<Uint8Array> {
@@ -222,56 +233,51 @@ export class Repository {
 
   async #refreshSnapshot(root: Signed, timestamp: Signed, nowMs: number): Promise<Signed> {
     const by = authorityOf(root.fields, "snapshot");
-    const meta = snapshotOf(timestamp);
-    const kept = await this.#kept("snapshot.json", "snapshot", by);
-    if (kept?.version === meta.version && kept.expiresMs > nowMs) return kept;
-    const isConsistent = root.fields.value("consistent_snapshot") === true;
-    const file = `${isConsistent ? `${meta.version}.` : ""}snapshot.json`;
-    const content = await this.#fetch(file, meta.length ?? MOST.snapshot);
-    await check(content, meta, file);
-    const snapshot = await read(content, "snapshot", file, [by]);
-    if (snapshot.version !== meta.version) {
-      throw rollback(`snapshot: expected version ${meta.version}, got ${snapshot.version}`);
-    }
-    if (kept) {
-      const [before, now] = [kept.fields.object("meta"), snapshot.fields.object("meta")];
+    const wanted: Wanted = { role: "snapshot", name: "snapshot", meta: snapshotOf(timestamp), by };
+    return this.#described(root, wanted, nowMs, (fresh, kept) => {
+      const [before, now] = [kept.fields.object("meta"), fresh.fields.object("meta")];
       for (const name of before.names()) {
         const least = before.object(name).whole("version", 1);
         const got = now.has(name) ? now.object(name).whole("version", 1) : 0;
         if (got < least) throw rollback(`${name}: expected version ${least}, got ${got}`);
       }
-    }
-    this.#inTime(snapshot, "snapshot", nowMs);
-    await this.store.put("snapshot.json", content);
-    return snapshot;
+    });
   }
 
-  async #targetsOf(trusted: Trusted, name: string, by: Authority, nowMs: number): Promise<Signed> {
+  async #targetsOf(trusted: Trusted, name: string, by: Authority): Promise<Signed> {
     const there = trusted.targets.get(name);
     if (there) return there;
     const all = trusted.snapshot.fields.object("meta");
     if (!all.has(`${name}.json`)) {
       throw new DeliveryError("sig_fail", `metadata: the snapshot has no ${name}`);
     }
-    const meta = metaOf(all.object(`${name}.json`));
+    const wanted: Wanted = { role: "targets", name, meta: metaOf(all.object(`${name}.json`)), by };
+    const signed = await this.#described(trusted.root, wanted, trusted.nowMs);
+    trusted.targets.set(name, signed);
+    return signed;
+  }
+
+  /** What is kept of a role if it is the version described, else that, fetched and verified. */
+  async #described(
+    root: Signed,
+    { role, name, meta, by }: Wanted,
+    nowMs: number,
+    compare?: (fresh: Signed, kept: Signed) => void,
+  ): Promise<Signed> {
     const file = `${quoted(name)}.json`;
-    const kept = await this.#kept(file, "targets", by);
-    let signed = kept;
-    if (kept?.version !== meta.version || kept.expiresMs <= nowMs) {
-      const isConsistent = trusted.root.fields.value("consistent_snapshot") === true;
-      const from = `${isConsistent ? `${meta.version}.` : ""}${file}`;
-      const content = await this.#fetch(from, meta.length ?? MOST.targets);
-      await check(content, meta, from);
-      const fresh = await read(content, "targets", from, [by]);
-      if (fresh.version !== meta.version) {
-        throw rollback(`${name}: expected version ${meta.version}, got ${fresh.version}`);
-      }
-      this.#inTime(fresh, name, nowMs);
-      await this.store.put(file, content);
-      signed = fresh;
+    const kept = await this.#kept(file, role, by);
+    if (kept?.version === meta.version && kept.expiresMs > nowMs) return kept;
+    const from = `${isConsistent(root) ? `${meta.version}.` : ""}${file}`;
+    const content = await this.#fetch(from, meta.length ?? MOST[role]);
+    await check(content, meta, from);
+    const fresh = await read(content, role, from, [by]);
+    if (fresh.version !== meta.version) {
+      throw rollback(`${name}: expected version ${meta.version}, got ${fresh.version}`);
     }
-    trusted.targets.set(name, signed as Signed);
-    return signed as Signed;
+    if (kept) compare?.(fresh, kept);
+    this.#inTime(fresh, name, nowMs);
+    await this.store.put(file, content);
+    return fresh;
   }
 
   /** Returns the time, or the latest one that was ever proved if the clock is far behind it. */
@@ -305,6 +311,10 @@ function isOne(content: Uint8Array, known: Described): Promise<boolean> {
     () => true,
     () => false,
   );
+}
+
+function isConsistent(root: Signed): boolean {
+  return root.fields.value("consistent_snapshot") === true;
 }
 
 interface Meta extends Described {

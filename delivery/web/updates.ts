@@ -1,5 +1,5 @@
 import { PalmError } from "../../engine/web/index.js";
-import { readBytes } from "../../engine/web/modules.js";
+import { addressOf, readBytes } from "../../engine/web/modules.js";
 import { Fields } from "./documents.js";
 import { DeliveryError } from "./errors.js";
 import { fromHex, sha256, toHex } from "./keys.js";
@@ -90,13 +90,13 @@ export class Updates {
     if (!options.urls.length) {
       throw new DeliveryError("check_fail_connect", "urls: expected at least one");
     }
-    const root = options.root instanceof Uint8Array ? options.root : await readBytes(href(options.root));
+    const root = options.root instanceof Uint8Array ? options.root : await readBytes(addressOf(options.root, "root: expected an address").href);
     const name = `palmkit ${(await sha256(root)).slice(0, 16)}`;
     const has = typeof caches !== "undefined" && typeof location !== "undefined";
     const store = options.store ?? (has ? new CacheStore(name) : new MemoryStore());
     const limitMs = options.limitMs ?? LIMIT_MS;
     const repositories = options.urls.map((url) => {
-      const base = href(url).replace(/\/*$/, "/");
+      const base = addressOf(url, "urls: expected addresses").href.replace(/\/*$/, "/");
       return new Repository(store, `${base}metadata/`, `${base}targets/`, root, limitMs);
     });
     const facts = { sdk: VERSION, os: "web", arch: "wasm", tag: options.tags ?? [] };
@@ -253,7 +253,7 @@ export class Updates {
       manifest.palmFormat <= PALM_FORMAT &&
       fits(manifest.sdk, VERSION) &&
       !manifest.isEncrypted &&
-      !isForbidden(policy, digest, manifest)
+      !isForbidden(policy, [digest, ...manifest.digests])
     );
   }
 
@@ -261,9 +261,9 @@ export class Updates {
   async #mayRun(policy: Policy, kept: Kept): Promise<boolean> {
     const candidates = policy.channels.get(this.channel) ?? [];
     const isRecalled = candidates.some(({ release, recall }) => recall && release === kept.release);
-    const isRevoked = [kept.digest, kept.sha256].some((each) => policy.revoked.has(each));
     const shipped = this.shipped[policy.model];
     const isOlder = shipped !== undefined && compareVersions(kept.release, shipped) < 0;
+    const isRevoked = isForbidden(policy, [kept.digest, kept.sha256]);
     return !isRecalled && !isRevoked && !isOlder && isAllowed(policy, kept.release);
   }
 
@@ -336,11 +336,6 @@ function checkName(model: string): void {
   if (!MODEL.test(model)) {
     throw new DeliveryError("policy_invalid", `expected a model's name, got "${model}"`);
   }
-}
-
-function href(address: URL | string): string {
-  const base = typeof location === "undefined" ? undefined : location.href;
-  return new URL(address, base).href;
 }
 
 /** The versions of the package's models by name. */

@@ -1,6 +1,6 @@
 import { PalmError } from "./errors.js";
 import { Instance } from "./instance.js";
-import { type Build, bestBuild, compile, mayWait, readBytes } from "./modules.js";
+import { type Build, addressOf, bestBuild, compile, mayWait, readBytes } from "./modules.js";
 import { Threads } from "./threads.js";
 import {
   type Data,
@@ -74,16 +74,7 @@ async function bytesFrom(
   if (source instanceof ArrayBuffer) return new Uint8Array(source);
   if (source instanceof Uint8Array) return source;
   if (source instanceof URL || typeof source === "string") {
-    const base = typeof location === "undefined" ? undefined : location.href;
-    let url: URL;
-    try {
-      url = new URL(source, base);
-    } catch (error) {
-      throw new PalmError("argument", `expected an address, got ${String(source)}`, {
-        cause: error,
-      });
-    }
-    return readBytes(url.href, signal);
+    return readBytes(addressOf(source, "expected an address").href, signal);
   }
   throw new PalmError("argument", "expected a model's bytes or its address");
 }

@@ -50,6 +50,20 @@ export function bestBuild(builds: Builds, threads: boolean): Build {
   throw new PalmError("unsupported", `no build of the module for ${sets.join(" or ")}`);
 }
 
+/**
+ * Returns a whole address, of a page's from there on.
+ *
+ * expected: what was to come, for the PalmError "argument" of what is none.
+ */
+export function addressOf(source: URL | string, expected: string): URL {
+  const base = typeof location === "undefined" ? undefined : location.href;
+  try {
+    return new URL(source, base);
+  } catch (error) {
+    throw new PalmError("argument", `${expected}, got ${String(source)}`, { cause: error });
+  }
+}
+
 const compiled = new Map<string, Promise<WebAssembly.Module>>();
 
 /** Compiles a module, once for each address. Throws PalmError "download" if it does not arrive. */

@@ -1,4 +1,5 @@
 import { type LoadOptions, type Model, PalmError } from "../../engine/web/index.js";
+import { addressOf } from "../../engine/web/modules.js";
 import { type ImageSource, type Pixels, pixelsOf } from "./images.js";
 import { Native, type NativeOptions } from "./native.js";
 import { type Releases, loadNewest } from "./releases.js";
@@ -26,17 +27,9 @@ const MOST_THINGS = 256;
  * Throws PalmError "argument" for what is no address.
  */
 export function folderAt(folder: URL | string): URL {
-  const base = typeof location === "undefined" ? undefined : location.href;
-  try {
-    const url = new URL(folder, base);
-    if (!url.pathname.endsWith("/")) url.pathname += "/";
-    return url;
-  } catch (error) {
-    const got = String(folder);
-    throw new PalmError("argument", `models: expected a folder's address, got ${got}`, {
-      cause: error,
-    });
-  }
+  const url = addressOf(folder, "models: expected a folder's address");
+  if (!url.pathname.endsWith("/")) url.pathname += "/";
+  return url;
 }
 
 /** Opens shipped models by their names. */
