@@ -167,7 +167,7 @@ class CameraMotion:
         agrees = agreeing.ravel() > 0
         if np.count_nonzero(agrees) < max(LEAST, LEAST_SHARE * len(source)):
             return None
-        motion, spread = _fitted(source[agrees], target[agrees])
+        motion, spread = fitted(source[agrees], target[agrees])
         height, width = grey.shape
         if spread.real < SPREAD * width or spread.imag < SPREAD * height:
             return None
@@ -182,7 +182,7 @@ def _points(places: NDArray[np.complex64]) -> NDArray[np.float32]:
     return places.view(np.float32).reshape(-1, 1, 2)
 
 
-def _fitted(
+def fitted(
     source: NDArray[np.complex64], target: NDArray[np.complex64]
 ) -> tuple[Similarity, complex]:
     """Return the motion of least squares, and how far the source is spread.

@@ -43,7 +43,7 @@ from palmkit.kits.options import Modes, between, one_of, whole
 from palmkit.kits.options import Precision as Precision
 from palmkit.kits.options import Priority as Priority
 from palmkit.kits.original import Original
-from palmkit.kits.pace import Pace, noting
+from palmkit.kits.pace import Allowance, Budget, Pace, noting
 from palmkit.kits.threads import Threads
 from palmkit.kits.tracks import Clock
 
@@ -239,7 +239,7 @@ class Kit(Open, ABC, Generic[Result]):
     within a frame of it. When Python ends, it waits up to 2 s for what kits do in other threads.
     """
 
-    # Whether frames may be left out; a kit of kits may have them do so.
+    # Whether whole frames may be left out; a kit of kits may share its budget among them.
     is_paced: ClassVar[bool] = True
 
     def __init__(self, options: Modes[Result]) -> None:
@@ -248,6 +248,7 @@ class Kit(Open, ABC, Generic[Result]):
         self._on_result, self._on_error = options.on_result, options.on_error
         self._clock = Clock()
         self._budget_ms = options.budget_ms if self.is_paced else None
+        self._allowance: Allowance | None = None
         self._pace = self._new_pace()
         self._is_midway = False
         at_once = (os.cpu_count() or 1) // options.threads if options.mode == "image" else 1
@@ -260,7 +261,12 @@ class Kit(Open, ABC, Generic[Result]):
     def _new_pace(self) -> Pace[Result] | None:
         if self._budget_ms is None or self._mode == "image":
             return None
-        return Pace(self._budget_ms)
+        return Pace(self._allowance or Budget(self._budget_ms))
+
+    def _pace_by(self, allowance: Allowance) -> None:
+        """Have a kit that this one is a part of say which frames there is time to look at."""
+        self._allowance = allowance
+        self._pace = self._new_pace()
 
     @finished
     def _start(self, *models: Delivered[Any]) -> None:

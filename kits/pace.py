@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from palmkit.kits.camera_motion import CameraMotion, Similarity
 
@@ -45,6 +45,36 @@ def leave_out(what: str) -> None:
         said.append(what)
 
 
+class Allowance(Protocol):
+    """Says of each frame whether there is time to look at it."""
+
+    def begin(self) -> bool:
+        """Begin a frame, and return whether there is time to look at it."""
+        ...
+
+    def end(self, took_ms: float, *, looked: bool) -> None:
+        """End the frame, which took so long."""
+        ...
+
+
+class _Times:
+    """What some of the last times were, in milliseconds."""
+
+    def __init__(self) -> None:
+        """Start without any."""
+        self._last_ms: deque[float] = deque(maxlen=LOOKS)
+
+    def add(self, took_ms: float) -> None:
+        """Take another one."""
+        self._last_ms.append(took_ms)
+
+    @property
+    def expected_ms(self) -> float:
+        """What the next one will be: their median, 0 without any."""
+        # The standard library's module imports much else.
+        return sorted(self._last_ms)[len(self._last_ms) // 2] if self._last_ms else 0.0
+
+
 class Budget:
     """A budget of milliseconds a frame: what is saved by some frames others may spend."""
 
@@ -52,12 +82,11 @@ class Budget:
         """Start before the first frame, with nothing saved."""
         self._budget_ms = budget_ms
         self._saved_ms = 0.0
-        self._looks_ms: deque[float] = deque(maxlen=LOOKS)
+        self._looks = _Times()
 
     def begin(self) -> bool:
         """Begin a frame, and return whether there is time to look at it."""
-        # The median; the standard library's module imports much else.
-        expected_ms = sorted(self._looks_ms)[len(self._looks_ms) // 2] if self._looks_ms else 0.0
+        expected_ms = self._looks.expected_ms
         # No more is saved than what one look needs, and the frame itself brings.
         most_ms = expected_ms + self._budget_ms
         self._saved_ms = min(self._saved_ms + self._budget_ms, most_ms)
@@ -67,7 +96,91 @@ class Budget:
         """End the frame, which took so long."""
         self._saved_ms -= took_ms
         if looked:
-            self._looks_ms.append(took_ms)
+            self._looks.add(took_ms)
+
+
+class Shares:
+    """A budget of milliseconds a frame that looks of several kinds share.
+
+    Whatever else a frame needs comes first, but takes no more than half of the budget from them:
+    where that alone takes longer than the budget, frames do, too. What is left goes to the kind of
+    look that has waited longest, by its weight: one of weight 3 is made three times as often.
+    """
+
+    def __init__(self, budget_ms: float, weights: Mapping[str, float]) -> None:
+        """Start before the first frame. weights: of each kind of look."""
+        self._budget_ms, self._weights = budget_ms, dict(weights)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the frames so far."""
+        self._saved_ms = self._looked_ms = 0.0
+        self._frame = 0
+        self._rest = _Times()
+        self._looks = {kind: _Times() for kind in self._weights}
+        # The frames in which each kind was asked for, and made, last.
+        self._asked = dict.fromkeys(self._weights, -1)
+        self._made = dict.fromkeys(self._weights, -1)
+
+    def share(self, kind: str) -> Share:
+        """Return what says when a kind of look has its turn."""
+        return Share(self, kind)
+
+    def begin(self) -> None:
+        """Begin a frame."""
+        self._frame += 1
+        self._looked_ms = 0.0
+        dearest_ms = max(each.expected_ms for each in self._looks.values())
+        most_ms = dearest_ms + self._rest_ms(self._rest.expected_ms) + self._budget_ms
+        self._saved_ms = min(self._saved_ms + self._budget_ms, most_ms)
+
+    def end(self, took_ms: float) -> None:
+        """End the frame, which took so long with all that was looked at."""
+        rest_ms = max(took_ms - self._looked_ms, 0.0)
+        self._rest.add(rest_ms)
+        self._saved_ms -= self._looked_ms + self._rest_ms(rest_ms)
+
+    def has_time(self, kind: str) -> bool:
+        """Return whether the frame has time for a look of a kind."""
+        self._asked[kind] = self._frame
+        if self._made[kind] < 0:
+            return True
+        needed_ms = self._looks[kind].expected_ms * ENOUGH
+        needed_ms += self._rest_ms(self._rest.expected_ms)
+        for other, looks in self._looks.items():
+            is_asked_for = self._asked[other] >= self._frame - 1
+            if is_asked_for and self._urgency(other) > self._urgency(kind):
+                needed_ms += looks.expected_ms
+        return self._saved_ms - self._looked_ms >= needed_ms
+
+    def spent(self, kind: str, took_ms: float) -> None:
+        """Take note of a look, which took so long."""
+        self._looks[kind].add(took_ms)
+        self._looked_ms += took_ms
+        self._made[kind] = self._frame
+
+    def _urgency(self, kind: str) -> float:
+        return (self._frame - self._made[kind]) * self._weights[kind]
+
+    def _rest_ms(self, took_ms: float) -> float:
+        return min(took_ms, self._budget_ms / 2)
+
+
+class Share:
+    """The share of a kind of look in the budget of a frame."""
+
+    def __init__(self, shares: Shares, kind: str) -> None:
+        """Belong to a budget, as one of its kinds."""
+        self._shares, self._kind = shares, kind
+
+    def begin(self) -> bool:
+        """Return whether there is time for a look at the frame."""
+        return self._shares.has_time(self._kind)
+
+    def end(self, took_ms: float, *, looked: bool) -> None:
+        """Take note of how long the look took; what was done without one is the frame's."""
+        if looked:
+            self._shares.spent(self._kind, took_ms)
 
 
 class Pace(Generic[Result]):
@@ -76,9 +189,9 @@ class Pace(Generic[Result]):
     There things move as the camera does, by what is seen of the frames outside of them.
     """
 
-    def __init__(self, budget_ms: float) -> None:
-        """Start before the first frame."""
-        self._budget = Budget(budget_ms)
+    def __init__(self, budget: Allowance) -> None:
+        """Start before the first frame; the budget says which ones there is time to look at."""
+        self._budget = budget
         self._camera = CameraMotion()
         self._last: tuple[Result, Part | None, Similarity] | None = None
         self._start_s = math.nan

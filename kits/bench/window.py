@@ -124,7 +124,12 @@ def watched(clip: list[Image], make: Callable[..., Kit[Any]] | None, seconds: fl
             start_s += np.ceil(late_s * HERTZ) / HERTZ
     if kit is not None:
         kit.close()
-    return Shown(count, dropped, len(told), told.count("") + told.count("closer looks"))
+    return Shown(count, dropped, len(told), sum(map(is_looked_at, told)))
+
+
+def is_looked_at(left_out: str) -> bool:
+    """Return whether a frame was looked at for what is followed in it, by what was left out."""
+    return not {"frame", "faces"} & set(left_out.split(", "))
 
 
 def draw(frame: Image) -> Image:

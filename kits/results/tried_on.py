@@ -36,7 +36,8 @@ class TriedOn(PictureResult):
     faces: with their meshes. look: what they wear.
     stages_ms: what each stage took that was needed, in milliseconds: mesh, hair, hands and things
     (where those are in front of faces), and draw, the rest.
-    left_out: what a budget had no time for, see Kit: of the faces; or "" for nothing.
+    left_out: what a budget had no time for, see TryOn, separated by ", ": "faces", "hair", "hands",
+    "closer looks"; "" for nothing.
     """
 
     picture_name: ClassVar[str] = "picture"

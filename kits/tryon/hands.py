@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from palmkit.kits.hands.crop import palm_size
 from palmkit.kits.hands.kit import GestureRecognizer
 from palmkit.kits.image import Image, Part, clip_part
-from palmkit.kits.results import Faces
+from palmkit.kits.pace import Allowance, Pace, leave_out
+from palmkit.kits.results import Faces, Hands
 from palmkit.kits.tryon.colour import Floats
 from palmkit.kits.tryon.regions import fixed, soften
 
@@ -30,6 +31,13 @@ class HandsInFront:
     def __init__(self, kit: GestureRecognizer) -> None:
         """Wrap a kit that finds the hands, in pictures or in a video."""
         self._kit = kit
+        self._allowance: Allowance | None = None
+        self._pace: Pace[Hands] | None = None
+
+    def pace_by(self, allowance: Allowance) -> None:
+        """Look only at frames that there is time for; else hands move along with the camera."""
+        self._allowance = allowance
+        self._pace = Pace(allowance)
 
     @property
     def releases(self) -> Mapping[str, str]:
@@ -39,6 +47,8 @@ class HandsInFront:
     def reset(self) -> None:
         """Forget the hands of earlier frames."""
         self._kit.reset()
+        if self._allowance is not None:
+            self._pace = Pace(self._allowance)
 
     def over(
         self, image: Image, faces: Faces, area: Part | None, time_s: float | None
@@ -57,7 +67,13 @@ class HandsInFront:
         if width < 1 or height < 1:
             return None
         at_ms = None if time_s is None else time_s * 1e3
-        hands = self._kit.recognize(image, at_ms, roi=(left, top, width, height))
+        hands = None if self._pace is None else self._pace.begin(image, area)
+        if hands is None:
+            hands = self._kit.recognize(image, at_ms, roi=(left, top, width, height))
+            if self._pace is not None:
+                self._pace.looked(image, area, hands)
+        else:
+            leave_out("hands")
         found: Floats | None = None
         for landmarks in hands.landmarks:
             mask = hand_mask(image.shape[:2], landmarks)

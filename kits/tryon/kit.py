@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar
@@ -24,6 +25,7 @@ from palmkit.kits.hands.kit import GestureRecognizer
 from palmkit.kits.image import Image, Part, Source, clip_part, read_image
 from palmkit.kits.kit import Kit, Mode
 from palmkit.kits.options import Modes, kept, made_of, same_option
+from palmkit.kits.pace import Shares, leave_out
 from palmkit.kits.portrait.hair import HairSegmenter
 from palmkit.kits.portrait.refine import opacity
 from palmkit.kits.results import Faces, TriedOn
@@ -37,12 +39,16 @@ from palmkit.kits.tryon.hair import coverage
 from palmkit.kits.tryon.hands import HandsInFront
 from palmkit.kits.tryon.heads import FACE_CM, Hair, Wearers, hair_of_heads, picked
 from palmkit.kits.tryon.look import DeliveredLook, Look
+from palmkit.kits.tryon.moved import MovedHair
 from palmkit.kits.tryon.options import TryOnOptions
 from palmkit.kits.tryon.regions import soften
 
 # The detector's boxes, which the hair network's view is measured by, are so much larger than those
 # round a mesh.
 BOX_RATIO = 1.06
+# What frames are looked at for, and how much more often than others there is time for it: one sees
+# at once that a look slips off a face.
+LOOKS = {"faces": 3.0, "hair": 1.0, "hands": 1.0}
 # How soft the sharpest edge of hair in a picture is, a Gaussian's sigma in pixels: that of lenses.
 EDGE = 0.7
 # An effect that lies under hair needs to know where hair is.
@@ -62,10 +68,14 @@ class TryOn(Kit[TriedOn]):
     with TryOn("video", look=Look.load("evening")) as mirror:
         for frame, timestamp_ms in VideoReader("clip.mp4"):
             show(mirror.wear(frame, timestamp_ms).after)
+
+    A look is drawn on every frame of a video. With budget_ms, a frame that has no time to look for
+    faces, hair or hands has those of a frame before, moved along: hair with its head, the others
+    with the camera. Drawing is never left out: where it takes longer than the budget, so do frames.
     """
 
     name: ClassVar[str] = "try-on"
-    # A look is drawn on every frame; it is the meshes that have no time for some.
+    # A look is drawn on every frame; it is meshes, hair and hands that have no time for some.
     is_paced: ClassVar[bool] = False
 
     @made_of(TryOnArguments)
@@ -95,6 +105,12 @@ class TryOn(Kit[TriedOn]):
         self._hands = (
             HandsInFront(GestureRecognizer(mode, **shared)) if options.behind_hands else None
         )
+        self._shares: Shares | None = None
+        if options.budget_ms is not None:
+            self._shares = Shares(options.budget_ms, LOOKS)
+            self._mesh._pace_by(self._shares.share("faces"))
+            if self._hands is not None:
+                self._hands.pace_by(self._shares.share("hands"))
         # Whoever gives a threshold has been told by it what is a face.
         self._wearers = Wearers(options.face, options.max_faces, options.min_score is None)
         self._worn: Look | None = None
@@ -153,9 +169,22 @@ class TryOn(Kit[TriedOn]):
         if self._hands is not None:
             self._hands.reset()
         self._wearers.reset()
+        if self._shares is not None:
+            self._shares.reset()
+        self._moved_hair = MovedHair()
         self._memories: dict[tuple[str, int], Memory] = {}
 
     def _run(self, image: Image, roi: Part | None, time_s: float | None) -> TriedOn:
+        if self._shares is None:
+            return self._dressed(image, roi, time_s)
+        self._shares.begin()
+        start_s = time.perf_counter()
+        try:
+            return self._dressed(image, roi, time_s)
+        finally:
+            self._shares.end((time.perf_counter() - start_s) * 1e3)
+
+    def _dressed(self, image: Image, roi: Part | None, time_s: float | None) -> TriedOn:
         if self._worn is None and self._delivered is not None:
             return self._delivered.wear(lambda look: self.dress(image, roi, time_s, look))
         return self.dress(image, roi, time_s, self.look)
@@ -177,11 +206,12 @@ class TryOn(Kit[TriedOn]):
         watch = Stopwatch()
         with watch.stage("mesh"):
             everybody = self._mesh.detect(image, at_ms, roi=roi)
+            if everybody.left_out:
+                leave_out("faces" if everybody.left_out == "frame" else everybody.left_out)
         wearers = self._wearers.among(everybody)
         faces = picked(everybody, wearers)
         if not look or not len(faces):
-            told = (watch.stages_ms, faces.left_out)
-            return TriedOn(width, height, image, image, faces, look, *told)
+            return TriedOn(width, height, image, image, faces, look, watch.stages_ms)
         picture = image.copy()
         hair = hands = None
         if self._needs_hair(look):
@@ -217,8 +247,7 @@ class TryOn(Kit[TriedOn]):
             lay([look.glasses])
         self._forget_the_gone(time_s)
         watch.rest("draw")
-        told = (watch.stages_ms, faces.left_out)
-        return TriedOn(width, height, picture, image, faces, look, *told)
+        return TriedOn(width, height, picture, image, faces, look, watch.stages_ms)
 
     def _needs_hair(self, look: Look) -> bool:
         """Return whether any effect depends on where hair is."""
@@ -229,12 +258,23 @@ class TryOn(Kit[TriedOn]):
         self, image: Image, roi: Part | None, faces: Faces, look: Look, time_s: float | None
     ) -> Floats:
         """Return where hair is."""
+        heads = heads_of(faces)
+        if self._shares is not None and not self._shares.has_time("hair"):
+            moved = self._moved_hair.along(heads)
+            if moved is not None:
+                leave_out("hair")
+                return moved
         area = clip_part(image, roi)
         # Single strands before a face count in pictures; frames have no time for them, and none to
         # ask twice what is hair to be dyed and what a hat, a collar or a shadow.
-        dyed, heads = look.hair is not None, heads_of(faces)
+        dyed = look.hair is not None
         fine, twice = dyed or time_s is None, dyed and time_s is None
-        return self._hair.around(image, heads, area, time_s, fine, twice)
+        start_s = time.perf_counter()
+        hair = self._hair.around(image, heads, area, time_s, fine, twice)
+        if self._shares is not None:
+            self._shares.spent("hair", (time.perf_counter() - start_s) * 1e3)
+            self._moved_hair.looked(hair, heads)
+        return hair
 
     def _opacity(
         self,

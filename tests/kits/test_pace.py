@@ -1,15 +1,18 @@
 """A budget for the frames of a video: which are left out, and what they show then."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from palmkit import kits
-from palmkit.kits import live
+from palmkit.kits import FaceMesh, HairSegmenter, live
 from palmkit.kits.image import Image
-from palmkit.kits.pace import Budget, leave_out, noting
+from palmkit.kits.pace import Budget, Shares, leave_out, noting
+from palmkit.kits.tryon.kit import heads_of
+from palmkit.kits.tryon.moved import MovedHair
 
 # The camera moves by so many pixels a frame, to the left and up: things go right and down.
 STEP_X, STEP_Y = 4, 2
@@ -48,6 +51,72 @@ def test_what_is_saved_is_spent_once() -> None:
 
 def test_a_budget_of_nothing_looks_once() -> None:
     assert looks(0, lambda _: 5, 5) == [True, False, False, False, False]
+
+
+def shared(
+    budget_ms: float, took_ms: dict[str, float], rest_ms: float, frames: int
+) -> tuple[list[set[str]], float]:
+    """Return what each frame is looked at for, where looks take so long, and the mean time."""
+    shares = Shares(budget_ms, {"faces": 3, "hair": 1, "hands": 1})
+    made, spent_ms = list[set[str]](), 0.0
+    for _ in range(frames):
+        shares.begin()
+        looks = set[str]()
+        for kind, look_ms in took_ms.items():
+            if shares.has_time(kind):
+                shares.spent(kind, look_ms)
+                looks.add(kind)
+        took = rest_ms + sum(took_ms[kind] for kind in looks)
+        shares.end(took)
+        made.append(looks)
+        spent_ms += took
+    return made, spent_ms / frames
+
+
+TOOK_MS = {"faces": 5.0, "hair": 8.0, "hands": 6.0}
+
+
+def test_looks_that_fit_are_all_made() -> None:
+    made, _ = shared(24, TOOK_MS, 4, 100)
+    assert made == [set(TOOK_MS)] * 100
+
+
+@pytest.mark.parametrize("budget_ms", [9, 14, 18])
+def test_looks_share_a_budget_by_their_weights(budget_ms: float) -> None:
+    made, mean_ms = shared(budget_ms, TOOK_MS, 4, 600)
+    assert made[0] == set(TOOK_MS)
+    assert 0.9 * budget_ms < mean_ms <= budget_ms + sum(TOOK_MS.values()) / 600
+    counts = {kind: sum(kind in looks for looks in made) for kind in TOOK_MS}
+    # By their turns, or each time if there is time for the others as well.
+    assert counts["faces"] >= min(2.5 * counts["hair"], 500)
+    assert 0.6 < counts["hair"] / counts["hands"] < 1.6
+    gaps = np.diff([n for n, looks in enumerate(made) if "hair" in looks])
+    assert gaps.max() <= 3 * np.median(gaps)
+
+
+def test_what_is_not_asked_for_takes_no_share() -> None:
+    made, _ = shared(9.5, {"faces": 5.0}, 4, 100)
+    assert all(made)
+
+
+def test_where_drawing_takes_all_looks_have_half() -> None:
+    made, _ = shared(10, TOOK_MS, 30, 600)
+    spent_ms = sum(TOOK_MS[kind] for looks in made for kind in looks)
+    assert 0.8 * 5 * 600 < spent_ms <= 5 * 600 + sum(TOOK_MS.values())
+
+
+def test_shares_forget_a_video() -> None:
+    shares = Shares(0, {"faces": 1})
+    asked = list[bool]()
+    for _ in range(2):
+        shares.begin()
+        asked.append(shares.has_time("faces"))
+        if asked[-1]:
+            shares.spent("faces", 5)
+        shares.end(5)
+    shares.reset()
+    shares.begin()
+    assert [*asked, shares.has_time("faces")] == [True, False, True]
 
 
 def test_what_is_left_out_is_noted_in_its_own_picture() -> None:
@@ -127,8 +196,32 @@ def test_a_look_has_no_faces_looked_for_where_there_is_no_time() -> None:
     frames = panned()
     with kits.TryOn("video", look=kits.Look.load("evening"), budget_ms=0) as mirror:
         worn = [mirror.wear(frame) for frame in frames[:3]]
-    assert [each.left_out for each in worn] == ["closer looks", "frame", "frame"]
+    assert [each.left_out for each in worn] == [
+        "closer looks",
+        *["faces, hair, hands"] * 2,
+    ]
+    assert [each.faces.left_out for each in worn] == ["closer looks", "frame", "frame"]
     assert not np.array_equal(worn[2].after, worn[2].before)
+
+
+def test_hair_of_a_frame_left_out_moves_with_its_head() -> None:
+    frames = panned()
+    with FaceMesh("video") as mesh, HairSegmenter("video", smoothing=False) as hair:
+        faces = [heads_of(mesh.detect(frame)) for frame in frames]
+        height, width = frames[0].shape[:2]
+        area = (0, 0, width, height)
+        found = hair.around(frames[0], faces[0], area, 0.0)
+        expected = hair.around(frames[-1], faces[-1], area, 0.2)
+    moved = MovedHair()
+    assert moved.along(faces[0]) is None
+    moved.looked(found, faces[0])
+    still, later = moved.along(faces[0]), moved.along(faces[-1])
+    assert still is not None and later is not None
+    assert np.abs(still - found).max() < 0.02
+    assert np.abs(later - expected).mean() < 0.01 < np.abs(found - expected).mean()
+    # Of a face that was not there nothing is known, and of another size neither.
+    assert moved.along(replace(faces[0], ids=np.asarray(faces[0].ids) + 1)) is None
+    assert moved.along(replace(faces[0], height=height - 1)) is None
 
 
 def test_closer_looks_that_a_picture_has_no_time_for_are_told() -> None:
