@@ -25,6 +25,7 @@ with importing:
     )
     from palmkit.engine.files import convert, load, save
     from palmkit.engine.ir import Graph, Type
+    from palmkit.engine.levels import Levels
     from palmkit.engine.model import Model
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ __all__ = [
     "BackendError",
     "DeviceLostError",
     "Graph",
+    "Levels",
     "Model",
     "ModelError",
     "PalmError",

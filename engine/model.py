@@ -6,17 +6,18 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakMethod
 
 import numpy as np
 
-from palmkit.engine.backends import Program, chain, run_in_slices
+from palmkit.engine.backends import LevelsProgram, Program, chain, run_in_slices
 from palmkit.engine.backends.latest import Latest
 from palmkit.engine.backends.options import Options
 from palmkit.engine.errors import ModelError, ShapeError
 from palmkit.engine.format.model_file import ModelFile
 from palmkit.engine.ir import Array, Graph, Type
+from palmkit.engine.levels import Levels
 
 if TYPE_CHECKING:
     from palmkit.engine.steps.plan import StepTime
@@ -28,6 +29,8 @@ class Model:
     Inputs with symbolic dims take any size; each new set of sizes is planned once, and the
     last 32 plans are kept.
     """
+
+    takes_levels: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -133,25 +136,31 @@ class Model:
         return tuple(dict.fromkeys(found))
 
     def run(
-        self, inputs: Mapping[str, Array], *, slice_ms: float | None = None
+        self, inputs: Mapping[str, Array | Levels], *, slice_ms: float | None = None
     ) -> dict[str, Array]:
         """Run the model once.
 
-        inputs: an array for every input, of its dtype and shape.
+        inputs: an array for every input, of its dtype and shape; Levels for one of float32.
         slice_ms: milliseconds after which each thread of the run lets others that wait have its
         core, once it comes to the end of what it does; left out, as the system decides.
         Returns a new array for every output.
         Raises ShapeError if an input is missing, unknown, or of another dtype or shape,
         BackendError if the backend fails or has no slices, ValueError if slice_ms is not above 0.
         """
-        arrays, shapes = self._checked(inputs)
-        if slice_ms is None:
-            return self._programs[shapes].run(arrays)
-        if not 0 < slice_ms < math.inf:
+        given, shapes = self._checked(inputs)
+        program = self._programs[shapes]
+        if slice_ms is not None and not 0 < slice_ms < math.inf:
             raise ValueError(f"slice_ms: expected a number above 0, got {slice_ms!r}")
-        return run_in_slices(self._programs[shapes], arrays, slice_ms)
+        if isinstance(program, LevelsProgram) and _has_levels(given):
+            return program.run_levels(given, slice_ms or 0)
+        arrays = _floats(given)
+        if slice_ms is None:
+            return program.run(arrays)
+        return run_in_slices(program, arrays, slice_ms)
 
-    def profile(self, inputs: Mapping[str, Array] | None = None, runs: int = 10) -> list[StepTime]:
+    def profile(
+        self, inputs: Mapping[str, Array | Levels] | None = None, runs: int = 10
+    ) -> list[StepTime]:
         """Time every step: the median over `runs` runs after one that warms up.
 
         inputs: as for run; left out, zeros, which needs a model without symbolic dims.
@@ -162,8 +171,8 @@ class Model:
 
         if inputs is None:
             inputs = {name: np.zeros(t.dims, t.dtype) for name, t in self.inputs.items()}
-        arrays, shapes = self._checked(inputs)
-        program = self._programs[shapes]
+        given, shapes = self._checked(inputs)
+        program, arrays = self._programs[shapes], _floats(given)
         program.profile(arrays)
         times: Sequence[Sequence[StepTime]] = [program.profile(arrays) for _ in range(max(1, runs))]
         return [
@@ -172,8 +181,8 @@ class Model:
         ]
 
     def _checked(
-        self, inputs: Mapping[str, Array]
-    ) -> tuple[dict[str, Array], tuple[tuple[int, ...], ...]]:
+        self, inputs: Mapping[str, Array | Levels]
+    ) -> tuple[dict[str, Array | Levels], tuple[tuple[int, ...], ...]]:
         expected = self._inputs
         if not isinstance(inputs, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ShapeError(
@@ -183,17 +192,23 @@ class Model:
         for name in inputs:
             if name not in expected:
                 raise ShapeError(f"no input {name!r}; the model's inputs: {', '.join(expected)}")
-        arrays: dict[str, Array] = {}
+        found: dict[str, Array | Levels] = {}
+        shapes: list[tuple[int, ...]] = []
         sizes: dict[str, int] = {}
         for name, type in expected.items():
             if name not in inputs:
                 raise ShapeError(f"input {name}: expected {type}, got nothing")
-            array = np.asarray(inputs[name])
+            given = inputs[name]
+            levels = given if isinstance(given, Levels) else None
+            array = np.asarray(given if levels is None else levels.array)
+            dtype = _name_of(array.dtype) if levels is None else "float32"
             fits = array.shape == type.shape or type.fits(array.shape, sizes)
-            if not fits or _name_of(array.dtype) != type.dtype:
-                raise ShapeError(f"input {name}: expected {type}, got {Type.of(array)}")
-            arrays[name] = array
-        return arrays, tuple(array.shape for array in arrays.values())
+            if not fits or dtype != type.dtype:
+                what = Type.of(array) if levels is None else f"levels of {Type.of(array)}"
+                raise ShapeError(f"input {name}: expected {type}, got {what}")
+            found[name] = array if levels is None else levels
+            shapes.append(array.shape)
+        return found, tuple(shapes)
 
     def _compile(self, shapes: tuple[tuple[int, ...], ...]) -> Program:
         program = self._stored(shapes)
@@ -236,6 +251,18 @@ class Model:
         if self._is_static:
             self._outputs = outputs
         return program
+
+
+def _has_levels(inputs: Mapping[str, Array | Levels]) -> bool:
+    return any(isinstance(each, Levels) for each in inputs.values())
+
+
+def _floats(inputs: Mapping[str, Array | Levels]) -> dict[str, Array]:
+    """Return all inputs as arrays of their types."""
+    return {
+        name: np.asarray(each) if isinstance(each, Levels) else each
+        for name, each in inputs.items()
+    }
 
 
 @cache

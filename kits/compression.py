@@ -106,7 +106,7 @@ class _Recorder:
         return self._model.metadata
 
     def run(self, inputs: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
-        self.seen.append({name: np.array(value) for name, value in inputs.items()})
+        self.seen.append({name: np.array(np.asarray(value)) for name, value in inputs.items()})
         return self._model.run(inputs)
 
 

@@ -347,6 +347,11 @@ class Guarded:
         """The metadata of the model file."""
         return self._model.metadata
 
+    @property
+    def takes_levels(self) -> bool:
+        """Whether the model takes Levels."""
+        return bool(getattr(self._model, "takes_levels", False))
+
     def run(self, inputs: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
         """Run once; raise Unfit if it fails, or gives NaN or infinities."""
         if self._left <= 0:

@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 
 from palmkit.engine.errors import ModelError
 from palmkit.kits.boxes import Floats, areas, shared_areas, weighted_nms
-from palmkit.kits.image import Image
 
 STRIDES = (8, 16, 32)
 SIDE_MULTIPLE = 32
@@ -65,11 +64,6 @@ class Candidates:
             np.concatenate([part.scores for part in parts]),
             np.concatenate([part.keypoints for part in parts]),
         )
-
-
-def network_input(canvas: Image) -> dict[str, Floats]:
-    """Return the network's input for uint8[height, width, 3], RGB, sides multiples of 32."""
-    return {"image": canvas[None].astype(np.float32)}
 
 
 def decode(outputs: Mapping[str, NDArray[Any]], min_score: float, keypoints: int = 5) -> Candidates:

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palmkit.kits.boxes import Floats
-from palmkit.kits.detection import SIDE_MULTIPLE, Candidates, decode, merge, network_input
+from palmkit.kits.detection import SIDE_MULTIPLE, Candidates, decode, merge
 from palmkit.kits.image import Image, Part, Placement, clip_part, letterbox
-from palmkit.kits.kit import Runnable
+from palmkit.kits.kit import Runnable, pixels
 from palmkit.kits.sheets import Sheet, rows
 
 TILE_OVERLAP = 0.25
@@ -93,7 +93,9 @@ class Detector:
             shown, placement = letterbox(image, height, width, part=part, max_scale=max_scale)
             canvas[y : y + height, x : x + width] = shown
             placements.append(placement)
-        seen = decode(self.model.run(network_input(canvas)), min_score, self._keypoints)
+        seen = decode(
+            self.model.run({"image": pixels(self.model, canvas)}), min_score, self._keypoints
+        )
         middles = (seen.boxes[:, :2] + seen.boxes[:, 2:]) / 2
         found = [seen.take(np.zeros(0, np.int64))]
         for part, cell, placement in zip(sheet.parts, sheet.cells, placements, strict=True):
@@ -117,7 +119,9 @@ class Detector:
         shape: height and width of the network's input; max_scale: the largest enlargement.
         """
         canvas, placement = letterbox(image, *shape, part=part, max_scale=max_scale)
-        found = decode(self.model.run(network_input(canvas)), min_score, self._keypoints)
+        found = decode(
+            self.model.run({"image": pixels(self.model, canvas)}), min_score, self._keypoints
+        )
         return _placed(found, placement, np.zeros(2, np.float32))
 
 

@@ -17,6 +17,7 @@ from typing import (
     Protocol,
     TypeAlias,
     TypeVar,
+    cast,
     get_args,
 )
 from weakref import WeakValueDictionary
@@ -27,6 +28,7 @@ from numpy.typing import NDArray
 from palmkit.engine import Model, load
 from palmkit.engine.errors import ModelError
 from palmkit.engine.forks import finished, renewed_in_children
+from palmkit.engine.levels import Levels
 from palmkit.kits.calls import Frame
 from palmkit.kits.image import (
     Flip,
@@ -68,6 +70,17 @@ class Runnable(Protocol):
     def run(self, inputs: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
         """Run the model once."""
         ...
+
+
+def pixels(model: Runnable, view: Image) -> NDArray[Any]:
+    """Return a view as an input of a network: float32[1, h, w, 3], 0..255, of uint8[h, w, 3].
+
+    A model that says that it takes Levels has them, in place of an array.
+    """
+    batch = view[None]
+    if getattr(model, "takes_levels", False):
+        return cast("NDArray[Any]", Levels(batch))
+    return batch.astype(np.float32)
 
 
 ModelSource: TypeAlias = "str | os.PathLike[str] | Runnable"

@@ -37,6 +37,7 @@ PUBLIC = {
         "BackendError",
         "DeviceLostError",
         "Graph",
+        "Levels",
         "Model",
         "ModelError",
         "PalmError",

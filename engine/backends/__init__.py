@@ -15,6 +15,7 @@ from palmkit.engine.backends.vendors.onnxruntime import OnnxRuntime
 from palmkit.engine.backends.vendors.openvino import OpenVino
 from palmkit.engine.errors import BackendError, DeviceLostError
 from palmkit.engine.ir import Array, Graph, Node, Type
+from palmkit.engine.levels import Levels
 
 if TYPE_CHECKING:
     from palmkit.engine.format.model_file import ModelFile, Shapes
@@ -80,6 +81,15 @@ class SlicedProgram(Program, Protocol):
 
     def run_in_slices(self, inputs: Mapping[str, Array], slice_ms: float) -> dict[str, Array]:
         """Do as `run` does, and let other threads go first about every slice_ms milliseconds."""
+        ...
+
+
+@runtime_checkable
+class LevelsProgram(Program, Protocol):
+    """A program whose device makes floats of bytes."""
+
+    def run_levels(self, inputs: Mapping[str, Array | Levels], slice_ms: float) -> dict[str, Array]:
+        """Do as `run` does, 0, or as `run_in_slices`, with levels among the inputs."""
         ...
 
 

@@ -30,7 +30,7 @@ from palmkit.kits.face.pose import head_pose
 from palmkit.kits.face.search import FaceSearch
 from palmkit.kits.face.topology import FIRST_IRIS, MIRROR, POINTS
 from palmkit.kits.image import Image, Part, Source
-from palmkit.kits.kit import input_side, output, threshold
+from palmkit.kits.kit import input_side, output, pixels, threshold
 from palmkit.kits.options import kept, made_of
 from palmkit.kits.results import ACTIONS, Faces
 
@@ -120,7 +120,7 @@ class FaceMesh(CloseUpKit[Faces, Mesh, Track]):
             import cv2
 
             drawn = cast(Image, cv2.flip(drawn, 1))
-        outputs = self._model.run({"image": drawn[None].astype(np.float32)})
+        outputs = self._model.run({"image": pixels(self._model, drawn)})
         points = output(outputs, "points", (1, POINTS, 3))[0]
         visibility = output(outputs, "visibility", (1, POINTS))[0]
         presence = float(output(outputs, "presence", (1, 1))[0, 0])

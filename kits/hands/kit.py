@@ -30,7 +30,7 @@ from palmkit.kits.hands.gestures import GestureSet
 from palmkit.kits.hands.options import SIZE, GestureOptions
 from palmkit.kits.hands.skeleton import LANDMARKS
 from palmkit.kits.image import Image, Part, Source
-from palmkit.kits.kit import input_side, output, threshold
+from palmkit.kits.kit import input_side, output, pixels, threshold
 from palmkit.kits.options import Modes, kept, made_of
 from palmkit.kits.results import GESTURES, Gesture, Hands, OwnGesture
 
@@ -126,7 +126,7 @@ class GestureRecognizer(CloseUpKit[Hands, HandSight, HandTrack]):
             import cv2
 
             drawn, x = cast(Image, cv2.flip(drawn, 1)), -x
-        inputs = {"image": drawn[None].astype(np.float32), "up": np.array([[x, y]], np.float32)}
+        inputs = {"image": pixels(self._model, drawn), "up": np.array([[x, y]], np.float32)}
         outputs = self._model.run(inputs)
         landmarks = output(outputs, "landmarks", (1, LANDMARKS, 3))[0]
         right = float(output(outputs, "handedness", (1, 1))[0, 0])

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from palmkit.kits.delivered import Current
 from palmkit.kits.image import Part
-from palmkit.kits.kit import ModelSource, input_side, output
+from palmkit.kits.kit import ModelSource, input_side, output, pixels
 from palmkit.kits.options import Options
 from palmkit.kits.portrait.refine import Mask
 from palmkit.kits.portrait.views import Box, Halves, box_of_people, heads_without_faces
@@ -27,9 +27,10 @@ class Finder:
 
     def people(self, picture: Halves) -> Mask:
         """Return how likely there is somebody: float32[n, n], 0..1, of the picture stretched."""
-        glance = picture.glance(self._side)[None].astype(np.float32)
+        model = self.current.model
+        glance = pixels(model, picture.glance(self._side))
         shape = (1, self._side // 2, self._side // 2, 1)
-        mask: Mask = output(self.current.model.run({"image": glance}), "mask", shape)[0, :, :, 0]
+        mask: Mask = output(model.run({"image": glance}), "mask", shape)[0, :, :, 0]
         return mask
 
     def box(self, picture: Halves) -> Box | None:

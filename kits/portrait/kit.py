@@ -20,7 +20,7 @@ from palmkit.kits.calls import (
 )
 from palmkit.kits.delivered import Current
 from palmkit.kits.image import Image, Part, Source, clip_part
-from palmkit.kits.kit import Kit, input_side, output
+from palmkit.kits.kit import Kit, input_side, output, pixels
 from palmkit.kits.options import Modes, kept, made_of, same_option
 from palmkit.kits.portrait import refine
 from palmkit.kits.portrait.compose import Backdrop, Background
@@ -103,7 +103,7 @@ class Segmenter(Kit[Mask]):
     def _infer(self, view: Image) -> refine.Mask:
         """Return the network's result for uint8[side, side, 3]: float32[side, side], 0..1."""
         shape = (1, self._side, self._side, 1)
-        found = output(self._model.run({"image": view[None].astype(np.float32)}), "mask", shape)
+        found = output(self._model.run({"image": pixels(self._model, view)}), "mask", shape)
         mask: refine.Mask = found[0, :, :, 0]
         # A user's own model may leave 0..1.
         if not (mask.min() >= 0 and mask.max() <= 1):

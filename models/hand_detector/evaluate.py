@@ -65,14 +65,17 @@ class Contender(NamedTuple):
 def ours(path: Path, size: int) -> Contender:
     """Return our network on the picture letterboxed to a square of `size`."""
     from palmkit.engine import load
-    from palmkit.kits.detection import decode, merge, network_input
+    from palmkit.kits.detection import decode, merge
     from palmkit.kits.image import letterbox
+    from palmkit.kits.kit import pixels
 
     model = load(path)
 
     def detect(picture: Picture) -> Detections:
         canvas, placement = letterbox(picture, size, size, max_scale=MAX_ENLARGED)
-        found = merge(decode(model.run(network_input(canvas)), LOWEST_SCORE, keypoints=2))
+        found = merge(
+            decode(model.run({"image": pixels(model, canvas)}), LOWEST_SCORE, keypoints=2)
+        )
         boxes = placement.to_picture(found.boxes.reshape(-1, 2, 2)).reshape(-1, 4)
         limits = np.asarray([picture.shape[1], picture.shape[0]] * 2, np.float32)
         boxes = np.clip(boxes, 0, limits)

@@ -45,14 +45,15 @@ def our_detector(
 ) -> Callable[[Picture], list[tuple[float, Crop]]]:
     """Return scores and crops of the hands that our detector finds, best first."""
     from palmkit.engine import load
-    from palmkit.kits.detection import decode, merge, network_input
+    from palmkit.kits.detection import decode, merge
     from palmkit.kits.image import letterbox
+    from palmkit.kits.kit import pixels
 
     model = load(path)
 
     def find(picture: Picture) -> list[tuple[float, Crop]]:
         canvas, placement = letterbox(picture, size, size, max_scale=MAX_ENLARGED)
-        found = merge(decode(model.run(network_input(canvas)), min_score, keypoints=2))
+        found = merge(decode(model.run({"image": pixels(model, canvas)}), min_score, keypoints=2))
         boxes = placement.to_picture(found.boxes.reshape(-1, 2, 2)).reshape(-1, 4)
         points = placement.to_picture(found.keypoints)
         boxes[:, 2:] -= boxes[:, :2]

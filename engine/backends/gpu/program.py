@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palmkit.engine.backends import DeviceArray, Value, again_if_lost
+from palmkit.engine.backends.gpu import levels
 from palmkit.engine.backends.gpu.device import Device
 from palmkit.engine.backends.gpu.device import device as opened
 from palmkit.engine.backends.gpu.dispatches import (
@@ -23,9 +24,10 @@ from palmkit.engine.backends.gpu.dispatches import (
     from_device,
     to_device,
 )
-from palmkit.engine.backends.gpu.recording import Copy, Write
+from palmkit.engine.backends.gpu.recording import Copy, Recording, Write
 from palmkit.engine.errors import BackendError
 from palmkit.engine.ir import Array
+from palmkit.engine.levels import Levels
 from palmkit.engine.steps.plan import Plan, StepTime
 
 
@@ -82,12 +84,47 @@ class _Made:
             for each, group in zip(dispatches.dispatches, groups, strict=True)
         ]
         labels = [each.label for each in dispatches.dispatches]
+        self._labels = labels
         self.recording = device.recorded(self.calls, labels)
+        self._of_levels: dict[tuple[str, ...], _OfLevels] = {}
         outputs = dispatches.outputs.values()
         ends = [each.offset + each.elements for each in outputs]
         self.first = min((each.offset for each in outputs), default=0)
         self.size = (max(ends, default=0) - self.first) * ELEMENT_BYTES
         self.staging = device.read_back(self.size)
+
+    def of_levels(self, inputs: Mapping[str, Border], arena_bytes: int) -> _OfLevels:
+        """What runs it after floats have been made of these inputs' bytes; BackendError."""
+        key = tuple(inputs)
+        if key not in self._of_levels:
+            limits = self.device.target
+            made, begins = levels.dispatches(
+                inputs, arena_bytes, limits.binding_bytes, limits.groups
+            )
+            size = sum(-(-each.elements // ELEMENT_BYTES) for each in inputs.values())
+            source = self.device.storage(size * ELEMENT_BYTES, "bytes of inputs")
+            pipelines = self.device.pipelines([(levels.SHADER, 1, levels.KERNEL)])
+            groups = self.device.groups(self.arena, [source], made)
+            calls = [
+                (pipelines[0], group, each.workgroups)
+                for each, group in zip(made, groups, strict=True)
+            ]
+            labels = [*(each.label for each in made), *self._labels]
+            recording = self.device.recorded([*calls, *self.calls], labels)
+            self._of_levels[key] = _OfLevels(recording, source, begins)
+        return self._of_levels[key]
+
+
+@dataclass(frozen=True)
+class _OfLevels:
+    """Dispatches behind those that make floats of some inputs' bytes.
+
+    begins: the word of `bytes` at which each input's begin.
+    """
+
+    recording: Recording
+    bytes: Any
+    begins: Mapping[str, int]
 
 
 class GpuProgram:
@@ -122,6 +159,10 @@ class GpuProgram:
 
     def run_in_slices(self, inputs: Mapping[str, Array], slice_ms: float) -> dict[str, Array]:
         """The same; others have the device about every slice_ms milliseconds, 0: afterwards."""
+        return self.run_levels(inputs, slice_ms)
+
+    def run_levels(self, inputs: Mapping[str, Array | Levels], slice_ms: float) -> dict[str, Array]:
+        """The same; floats of levels are made on the device."""
         words = again_if_lost(lambda: self._words(inputs, slice_ms))
         outputs: dict[str, Array] = {}
         for name, border in self.dispatches.outputs.items():
@@ -129,16 +170,27 @@ class GpuProgram:
             outputs[name] = from_device(words[begin : begin + border.elements], border)
         return outputs
 
-    def _words(self, inputs: Mapping[str, Array], slice_ms: float) -> NDArray[np.uint32]:
+    def _words(self, inputs: Mapping[str, Array | Levels], slice_ms: float) -> NDArray[np.uint32]:
         """Run, and return all outputs as they lie in the arena."""
         with self._lock:
             made = self._made()
             source = (made.arena, made.first * ELEMENT_BYTES)
             behind = [(source, (made.staging, 0), made.size)] if made.size else []
-            made.recording.submit(*self._uploads(made, inputs), behind, slice_ms / 1e3)
+            bytes_of = {
+                name: border
+                for name, border in self.dispatches.inputs.items()
+                if isinstance(inputs[name], Levels)
+            }
+            of_levels = self._of_levels(made, bytes_of) if bytes_of else None
+            recording = of_levels.recording if of_levels else made.recording
+            writes, copies = self._uploads(made, inputs, of_levels)
+            recording.submit(writes, copies, behind, slice_ms / 1e3)
             if not made.size:
                 return np.zeros(0, np.uint32)
-            return made.recording.fetch(made.staging, made.size)
+            return recording.fetch(made.staging, made.size)
+
+    def _of_levels(self, made: _Made, inputs: Mapping[str, Border]) -> _OfLevels:
+        return made.of_levels(inputs, self.dispatches.arena_elements * ELEMENT_BYTES)
 
     def run_on_device(self, inputs: Mapping[str, Value]) -> Mapping[str, GpuArray]:
         """Outputs by name, on the device; inputs are there or in the memory of this process.
@@ -159,12 +211,22 @@ class GpuProgram:
             made.recording.submit(*self._uploads(made, inputs), behind)
         return outputs
 
-    def _uploads(self, made: _Made, inputs: Mapping[str, Value]) -> tuple[list[Write], list[Copy]]:
+    def _uploads(
+        self,
+        made: _Made,
+        inputs: Mapping[str, Value | Levels],
+        of_levels: _OfLevels | None = None,
+    ) -> tuple[list[Write], list[Copy]]:
         """The writes of the host's inputs, and the copies of those that are on the device."""
         writes: list[Write] = []
         copies: list[Copy] = []
         for name, border in self.dispatches.inputs.items():
             value, at = inputs[name], border.offset * ELEMENT_BYTES
+            if isinstance(value, Levels):
+                assert of_levels is not None
+                begin = of_levels.begins[name] * ELEMENT_BYTES
+                writes.append((of_levels.bytes, begin, levels.words_of(value.array)))
+                continue
             if isinstance(value, GpuArray) and value.device is made.device:
                 if border.elements:
                     size = border.elements * ELEMENT_BYTES
