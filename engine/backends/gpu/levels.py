@@ -10,7 +10,11 @@ from numpy.typing import NDArray
 from palmkit.engine.backends.gpu.dispatches import ELEMENT_BYTES, Border, Dispatch
 from palmkit.engine.backends.gpu.emission import THREADS
 from palmkit.engine.backends.gpu.windows import windows
+from palmkit.engine.ir import Array
+from palmkit.engine.levels import Levels
 
+# For fewer numbers a dispatch takes as long as their bytes save: docs/gpu.md.
+LEAST = 1 << 17
 KERNEL = "floats_of_bytes"
 # The numbers: how many there are, the word of the bytes where they begin, the element of the
 # arena's part where the floats do, and the workgroups in a row.
@@ -30,6 +34,11 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>,
   }}
 }}
 """
+
+
+def are_few(given: Array | Levels) -> bool:
+    """Whether these are levels of which the host makes floats sooner."""
+    return isinstance(given, Levels) and given.array.size < LEAST
 
 
 def words_of(array: NDArray[np.uint8]) -> NDArray[np.uint32]:
