@@ -29,6 +29,8 @@ from palmkit.kits.results.mask import Subject
 
 # How far the other looks at a head are turned, in degrees.
 TURN = 20.0
+# How much larger the head is in the second look of the best quality. Chosen on the dev split.
+NEARER = 1.3
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -62,6 +64,7 @@ class HairSegmenter(Segmenter):
             model=options.face_model,
             **options.running(),
         )
+        self._nearer = options.mode == "image" and options.quality == "best"
         looks = options.mode == "image" and options.max_faces is None
         self._open(Finder(options.finder_model, options) if looks else None)
 
@@ -160,6 +163,26 @@ class HairSegmenter(Segmenter):
         mask[top:bottom, left:right] = refine.enlarge(found, image[top:bottom, left:right])
         return mask[part]
 
+    def _infer_nearer(self, view: Image) -> refine.Mask:
+        """Return the mean of what the network says of a view, of its middle, and of both mirrored.
+
+        It errs in other places in each.
+        """
+        import cv2
+
+        size, middle = (self._side, self._side), (self._side - 1) / 2 * (1 - NEARER)
+        nearer = np.array([[NEARER, 0, middle], [0, NEARER, middle]])
+        whole = self._infer(view) + self._infer_mirrored(view)
+        seen = cast(Image, cv2.warpAffine(view, nearer, size))
+        words = self._infer(seen) + self._infer_mirrored(seen)
+        # What both see, and what only the first one does.
+        inside = np.ones_like(whole)
+        words, inside = (
+            cast(refine.Mask, cv2.warpAffine(each, cv2.invertAffineTransform(nearer), size))
+            for each in (words, inside)
+        )
+        return np.asarray((whole + words) / (2 + 2 * inside), np.float32)
+
     def _seen(self, image: Image, area: Box, view: Part) -> tuple[Box, Image, slice, slice] | None:
         """Return what the network sees of a view, which may exceed the picture; None if nothing.
 
@@ -203,10 +226,9 @@ class HairSegmenter(Segmenter):
             return
         (left, top, right, bottom), canvas, rows, columns = seen
         crop, inside = image[top:bottom, left:right], canvas[rows, columns]
-        coarse = self._infer(canvas)
+        coarse = self._infer_nearer(canvas) if self._nearer else self._infer(canvas)
         if twice:
-            mirrored = self._infer(np.ascontiguousarray(canvas[:, ::-1]))
-            coarse = np.minimum(coarse, mirrored[:, ::-1])
+            coarse = np.minimum(coarse, self._infer_mirrored(canvas))
         if time_s is not None and self._options.smoothing:
             coarse = steady.update(coarse, canvas, view, time_s)
         coarse = np.ascontiguousarray(coarse[rows, columns])

@@ -110,6 +110,10 @@ class Segmenter(Kit[Mask]):
             mask = np.clip(np.nan_to_num(mask), 0, 1)
         return mask
 
+    def _infer_mirrored(self, view: Image) -> refine.Mask:
+        """Return its result for the mirror image, mirrored back."""
+        return self._infer(np.ascontiguousarray(view[:, ::-1]))[:, ::-1]
+
     def _enlarge(
         self, crop: Image, coarse: refine.Mask, small: Image, to: refine.Mask | None = None
     ) -> refine.Mask:
@@ -212,9 +216,6 @@ class PortraitSegmenter(Segmenter):
             words += [part_of(self._infer(seen), box, whole)]
             words += [part_of(self._infer_mirrored(seen), box, whole)]
         return refine.without_specks(np.mean(words, axis=0))
-
-    def _infer_mirrored(self, view: Image) -> refine.Mask:
-        return self._infer(np.ascontiguousarray(view[:, ::-1]))[:, ::-1]
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -75,6 +75,13 @@ class PortraitOptions(SegmenterOptions):
 class HairOptions(SegmenterOptions):
     """The options of HairSegmenter."""
 
+    quality: Quality = option(
+        "fast",
+        "fast, or best: in pictures the mean of what the network sees of a head, also nearer, and"
+        " of mirror images, in up to three times the time",
+        OneOf(*get_args(Quality)),
+        group=MASK,
+    )
     max_faces: int | None = option(
         None, "see only what is round so many faces, those of the best score (all)", Whole(1)
     )

@@ -1,11 +1,12 @@
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from palmkit.kits import FaceDetector, HairSegmenter
+from palmkit.kits.options import Quality
 from palmkit.kits.portrait.views import heads_without_faces, square_round
 from tests.kits.conftest import Blobs, picture
 from tests.kits.drawn_portraits import SIDE, Reds, iou, scene
@@ -93,6 +94,40 @@ def test_hair_may_have_to_be_seen_in_the_mirror_too(reds: Reds) -> None:
     once, again = (segmenter.around(image, faces, area, None, twice=each) for each in (False, True))
     assert np.abs(once - twice).max() > 0.9
     np.testing.assert_allclose(again, twice, atol=0.02)
+
+
+def test_hair_of_the_best_quality_is_the_mean_of_several_looks(reds: Reds) -> None:
+    image = picture(300, 300, (1, 90, 120, 120))
+    image[100:120, 90:210, 0] = 120
+    fast, best = (
+        HairSegmenter(model=reds, face_model=Blobs(), quality=quality, refine=False)
+        for quality in get_args(Quality)
+    )
+    # Edges are as soft as they are where the middle is seen nearer.
+    once, several = fast.segment(image).mask, best.segment(image).mask
+    assert np.abs(once - several).mean() < 0.02
+    assert np.corrcoef(once.ravel(), several.ravel())[0, 1] > 0.98
+    see, looks = reds.run, list[NDArray[np.float32]]()
+
+    def mistaken(inputs: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+        looks.append(np.asarray(inputs["image"]))
+        outputs = see(inputs)
+        outputs["mask"][:, :, :8] = 1
+        return outputs
+
+    reds.run = mistaken  # type: ignore[method-assign]
+    assert fast.segment(image).mask.max() > 0.99
+    assert len(looks) == 1
+    elsewhere = np.ones(once.shape, bool)
+    elsewhere[90:130, 80:220] = False
+    assert best.segment(image).mask[elsewhere].max() < 0.6
+    assert len(looks) == 5
+    np.testing.assert_array_equal(looks[2], looks[1][:, :, ::-1])
+    np.testing.assert_array_equal(looks[4], looks[3][:, :, ::-1])
+    # In videos it is one look.
+    with HairSegmenter("video", model=reds, face_model=Blobs(), quality="best") as video:
+        video.segment(image)
+    assert len(looks) == 6
 
 
 def test_a_body_below_a_face_is_no_other_head() -> None:
