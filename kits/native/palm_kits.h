@@ -465,6 +465,70 @@ PALM_KITS_API palm_kits_status palm_kits_hair_run(palm_kits_hair *kit, const pal
                                                   const palm_kits_face *faces, size_t face_count,
                                                   const palm_kits_mask *mask);
 
+/* Puts lipstick and hair dye on the faces of a picture. */
+
+/* How an effect's light falls: matte dims highlights, satin keeps them, gloss adds to them, shimmer
+ * sparkles; dye has none that shimmers. */
+typedef int32_t palm_kits_finish;
+enum {
+  PALM_KITS_MATTE = 0,
+  PALM_KITS_SATIN = 1,
+  PALM_KITS_GLOSS = 2,
+  PALM_KITS_SHIMMER = 3
+};
+
+/* One thing worn. opacity: 0 to 1, how far its region takes the colour; 0: it is not worn. */
+typedef struct palm_kits_effect {
+  uint8_t red, green, blue;
+  palm_kits_finish finish;
+  double opacity;
+} palm_kits_effect;
+
+/* Whose face and hair wear a look; 0 and on: one, by its number from the left. */
+enum { PALM_KITS_ALL = -1, PALM_KITS_LARGEST = -2, PALM_KITS_MIDDLE = -3 };
+
+/* A look, and how it is worn; it may change from frame to frame. Begin with PALM_KITS_LOOK. */
+typedef struct palm_kits_look {
+  size_t size; /* sizeof(palm_kits_look) */
+  palm_kits_effect lipstick, hair;
+  int32_t face;          /* PALM_KITS_ALL or its like */
+  int32_t behind_hair;   /* 1: strands in front of the face stay over the lipstick */
+  int32_t behind_hands;  /* 1: so do hands, where the kit has their networks */
+  int32_t behind_things; /* 1: so does what has another colour than the face's skin */
+} palm_kits_look;
+#define PALM_KITS_LOOK \
+  {sizeof(palm_kits_look), {0, 0, 0, 1, 0}, {0, 0, 0, 1, 0}, PALM_KITS_ALL, 1, 1, 1}
+
+/* A picture that is written, as large as the upright one; RGB, BGR, RGBA or BGRA, whose alpha
+ * becomes 255. It may be none of the pixels that are read. */
+typedef struct palm_kits_canvas {
+  uint8_t *pixels;
+  int32_t width, height;
+  size_t stride; /* as an image's */
+  palm_kits_format format;
+} palm_kits_canvas;
+
+/* The networks of try-on, each as the kit of its name needs it. hair: NULL where no look dyes any,
+ * and none is in front. hand_detector, hand_landmarks: NULL where hands are not looked for. */
+typedef struct palm_kits_try_on_networks {
+  const palm_kits_network *detector, *mesh, *hair, *hand_detector, *hand_landmarks;
+} palm_kits_try_on_networks;
+
+/* Options are those of meshes. Writes the picture with the look on, whose other pixels are as they
+ * were, and the faces that wear it; meshes and found may be NULL. */
+typedef struct palm_kits_try_on palm_kits_try_on;
+PALM_KITS_API palm_kits_status palm_kits_try_on_create(const palm_kits_try_on_networks *networks,
+                                                       const palm_kits_options *options,
+                                                       palm_kits_try_on **kit);
+PALM_KITS_API void palm_kits_try_on_free(palm_kits_try_on *kit);
+PALM_KITS_API palm_kits_status palm_kits_try_on_run(palm_kits_try_on *kit,
+                                                    const palm_kits_image *image,
+                                                    const palm_kits_part *part,
+                                                    const palm_kits_frame *frame,
+                                                    const palm_kits_look *look,
+                                                    const palm_kits_canvas *after,
+                                                    palm_kits_mesh *meshes, palm_kits_list *found);
+
 #ifdef __cplusplus
 }
 #endif

@@ -216,9 +216,11 @@ void resize_linear(Rows<const T, C> x, Rows<T, C> y) {
 }
 
 template void resize_area(Rows<const uint8_t, 3>, Rows<uint8_t, 3>);
+template void resize_area(Rows<const uint8_t, 1>, Rows<uint8_t, 1>);
 template void resize_area(Rows<const float, 1>, Rows<float, 1>);
 template void resize_linear(Rows<const uint8_t, 3>, Rows<uint8_t, 3>);
 template void resize_linear(Rows<const float, 1>, Rows<float, 1>);
+template void resize_linear(Rows<const float, 4>, Rows<float, 4>);
 
 Picture resize(View x, int width, int height) {
   Picture kept;

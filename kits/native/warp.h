@@ -13,6 +13,9 @@ Matrix inverse(const Matrix& m);
 
 // y shows at (column, row) what x has at `back` of it, whole numbers at the middles of pixels.
 void warp(View x, const Matrix& back, Rows<uint8_t, 3> y);
+// The same, with 0 beyond the edges.
+template <class T, int C>
+void warp_alone(Rows<const T, C> x, const Matrix& back, Rows<T, C> y);
 
 // The places of columns and rows of `view` in a grid of another view of one picture.
 struct Grid {

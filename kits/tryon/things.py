@@ -47,7 +47,7 @@ class Skin(NamedTuple):
 
 
 @lru_cache(maxsize=1)
-def _places() -> NDArray[np.intp]:
+def plain_skin() -> NDArray[np.intp]:
     """Return points of the mesh that lie on plain skin."""
     face = topology.canonical_face()[:468, :2].astype(np.float64)
     loops = (topology.RIGHT_EYE, topology.LEFT_EYE, topology.LIPS_OUTER, topology.FACE_OVAL)
@@ -66,7 +66,7 @@ def skin_of(lab: Floats, points: Floats, trust: Floats) -> Skin:
 
     lab: float32[h, w, 3]. points: float32[478, 2] in its pixels. trust: float32[478].
     """
-    rows = _places()
+    rows = plain_skin()
     height, width = lab.shape[:2]
     x, y = np.rint(points[rows] - 0.5).astype(int).T
     inside = (x >= 0) & (y >= 0) & (x < width) & (y < height)

@@ -249,6 +249,61 @@ static void lists(void) {
   palm_kits_mask_filter_free(mask);
 }
 
+static void wear(const palm_kits_network *network, const palm_kits_image *image) {
+  palm_kits_options options = PALM_KITS_MESHES;
+  palm_kits_try_on_networks networks = {NULL, NULL, NULL, NULL, NULL};
+  palm_kits_try_on *kit;
+  palm_kits_look look = PALM_KITS_LOOK;
+  static uint8_t shown[64 * 64 * 4];
+  palm_kits_canvas after = {shown, 0, 0, 0, PALM_KITS_BGR};
+  palm_kits_list found = {0, 1};
+  palm_kits_frame frame = {0, NULL};
+  const int turned = image->rotation % 180 != 0;
+  after.width = turned ? image->height : image->width;
+  after.height = turned ? image->width : image->height;
+  REFUSED(palm_kits_try_on_create(NULL, &options, &kit));
+  REFUSED(palm_kits_try_on_create(&networks, &options, &kit));
+  networks.detector = networks.mesh = network;
+  REFUSED(palm_kits_try_on_create(&networks, NULL, &kit));
+  REFUSED(palm_kits_try_on_create(&networks, &options, NULL));
+  networks.hand_landmarks = network;
+  REFUSED(palm_kits_try_on_create(&networks, &options, &kit));
+  CHECK(!kit);
+  networks.hand_landmarks = NULL;
+  TAKEN(palm_kits_try_on_create(&networks, &options, &kit));
+  TAKEN(palm_kits_try_on_run(kit, image, NULL, NULL, &look, &after, NULL, NULL));
+#define WEAR(look, after, found) \
+  REFUSED(palm_kits_try_on_run(kit, image, NULL, NULL, (look), (after), NULL, (found)))
+  REFUSED(palm_kits_try_on_run(NULL, image, NULL, NULL, &look, &after, NULL, NULL));
+  REFUSED(palm_kits_try_on_run(kit, NULL, NULL, NULL, &look, &after, NULL, NULL));
+  REFUSED(palm_kits_try_on_run(kit, image, NULL, &frame, &look, &after, NULL, NULL));
+  WEAR(NULL, &after, NULL);
+  WEAR(&look, NULL, NULL);
+  WEAR(&look, &after, &found);
+  after.pixels = NULL;
+  WEAR(&look, &after, NULL);
+  after.pixels = shown, after.width += 1;
+  WEAR(&look, &after, NULL);
+  after.width -= 1, after.format = PALM_KITS_GREY;
+  WEAR(&look, &after, NULL);
+  after.format = PALM_KITS_BGR, after.stride = 2;
+  WEAR(&look, &after, NULL);
+  after.stride = 0, look.hair.opacity = 0.5;
+  WEAR(&look, &after, NULL);
+  look.hair.opacity = NAN;
+  WEAR(&look, &after, NULL);
+  look.hair.opacity = 0, look.lipstick.finish = 4;
+  WEAR(&look, &after, NULL);
+  look.lipstick.finish = 0, look.behind_things = 2;
+  WEAR(&look, &after, NULL);
+  look.behind_things = 1, look.face = -4;
+  WEAR(&look, &after, NULL);
+  look.face = 0, look.size = 1;
+  WEAR(&look, &after, NULL);
+  palm_kits_try_on_free(kit);
+  palm_kits_try_on_free(NULL);
+}
+
 static void kits(void) {
   const palm_kits_options right = PALM_KITS_FACES;
   palm_kits_options options = right;
@@ -321,6 +376,7 @@ static void kits(void) {
   REFUSED(palm_kits_portrait_create(&network, NULL, &options, &portrait));
   sizes[0].width = 32;
   TAKEN(palm_kits_portrait_create(&network, NULL, &right, &portrait));
+  wear(&network, &image);
   REFUSED(palm_kits_portrait_run(portrait, &image, NULL, NULL, NULL));
   REFUSED(palm_kits_portrait_run(portrait, &image, NULL, NULL, &mask));
   mask = mask_of(&image, NULL);
@@ -374,6 +430,20 @@ static palm_kits_frame some_frame(palm_kits_motion *motion) {
   return frame;
 }
 
+static palm_kits_effect some_effect(int finishes) {
+  palm_kits_effect effect = {0, 0, 0, 0, 0};
+  effect.red = (uint8_t)below(256), effect.green = (uint8_t)below(256);
+  effect.blue = (uint8_t)below(256);
+  effect.finish = below(finishes), effect.opacity = below(9) ? share() : any();
+  return effect;
+}
+
+static void some_look(palm_kits_look *look) {
+  look->lipstick = some_effect(4), look->hair = some_effect(3);
+  look->face = below(2) ? PALM_KITS_ALL : below(6) - 4;
+  look->behind_hair = below(2), look->behind_hands = below(2), look->behind_things = below(2);
+}
+
 static void some_video(int is_video) {
   const palm_kits_size sizes[] = {{32, 32}, {64, 64}}, finder_size = {16, 16};
   int hostile = below(2), i;
@@ -385,10 +455,13 @@ static void some_video(int is_video) {
   palm_kits_hands *hands;
   palm_kits_portrait *portrait;
   palm_kits_hair *hair;
+  palm_kits_try_on *try_on;
+  palm_kits_try_on_networks networks = {&any_size, &network, &network, &network, &network};
   static palm_kits_mesh found_meshes[64];
   static palm_kits_face found_faces[64];
   static palm_kits_hand found_hands[64];
   static float data[64 * 64];
+  static uint8_t shown[64 * 64 * 4];
   finder.sizes = &finder_size;
   options.is_video = is_video, options.detector_size = 64, options.max_count = below(4);
   options.min_score = 0.9, options.min_presence = 0.3, options.detect_every = 1 + below(4);
@@ -400,6 +473,7 @@ static void some_video(int is_video) {
   TAKEN(palm_kits_meshes_create(&any_size, &network, &options, &meshes));
   TAKEN(palm_kits_portrait_create(&network, &finder, &options, &portrait));
   TAKEN(palm_kits_hair_create(&network, &options, &hair));
+  TAKEN(palm_kits_try_on_create(&networks, &options, &try_on));
   for (i = 0; i < 6; ++i) {
     palm_kits_image image = some_image();
     palm_kits_motion motion;
@@ -407,12 +481,18 @@ static void some_video(int is_video) {
     palm_kits_part part = {0, 0, 0, 0}, *where = below(3) ? NULL : &part;
     palm_kits_list list = {0, 64};
     const palm_kits_mask mask = mask_of(&image, data);
+    palm_kits_canvas after = {shown, 0, 0, 0, PALM_KITS_RGBA};
+    palm_kits_look look = PALM_KITS_LOOK;
     size_t k;
+    after.width = mask.width, after.height = mask.height;
     part.x = any(), part.y = any(), part.width = any(), part.height = any();
     palm_kits_meshes_run(meshes, &image, where, now, found_meshes, &list);
     list.room = 64;
     palm_kits_hands_run(hands, &image, where, now, found_hands, &list);
     palm_kits_portrait_run(portrait, &image, where, now, &mask);
+    list.room = 64;
+    some_look(&look);
+    palm_kits_try_on_run(try_on, &image, where, now, &look, &after, found_meshes, &list);
     list.room = 64;
     if (palm_kits_faces_run(faces, &image, where, now, found_faces, &list)) continue;
     for (k = 0; k < list.count; ++k) {
@@ -429,6 +509,7 @@ static void some_video(int is_video) {
   palm_kits_hands_free(hands);
   palm_kits_portrait_free(portrait);
   palm_kits_hair_free(hair);
+  palm_kits_try_on_free(try_on);
 }
 
 int main(int count, char **arguments) {

@@ -12,6 +12,7 @@ from ctypes import (
     c_int32,
     c_int64,
     c_size_t,
+    c_uint8,
     c_void_p,
 )
 from pathlib import Path
@@ -173,6 +174,45 @@ class Hand(Structure):
         ("gesture_score", c_float),
         ("gesture", c_int32),
         ("id", c_int64),
+    ]
+
+
+class Effect(Structure):
+    _fields_ = [
+        ("red", c_uint8),
+        ("green", c_uint8),
+        ("blue", c_uint8),
+        ("finish", c_int32),
+        ("opacity", c_double),
+    ]
+
+
+class Look(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("lipstick", Effect),
+        ("hair", Effect),
+        ("face", c_int32),
+        ("behind_hair", c_int32),
+        ("behind_hands", c_int32),
+        ("behind_things", c_int32),
+    ]
+
+
+class Canvas(Structure):
+    _fields_ = [
+        ("pixels", c_void_p),
+        ("width", c_int32),
+        ("height", c_int32),
+        ("stride", c_size_t),
+        ("format", c_int32),
+    ]
+
+
+class TryOnNetworks(Structure):
+    _fields_ = [
+        (name, POINTER(Network))
+        for name in ("detector", "mesh", "hair", "hand_detector", "hand_landmarks")
     ]
 
 

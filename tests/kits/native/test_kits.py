@@ -37,20 +37,6 @@ Part = tuple[float, float, float, float]
 Given = Mapping[str, NDArray[Any]]
 
 
-@pytest.fixture(scope="module")
-def networks() -> Callable[[str], library.Network]:
-    """Return shipped models as networks that C calls; Python's kits share them."""
-    models: dict[str, engine.Model] = {}
-
-    def network(name: str) -> library.Network:
-        model = models.setdefault(name, engine.load(shipped_model(name)))
-        shape = model.inputs["image"].shape[1:3]
-        sizes = [(int(shape[1]), int(shape[0]))] if isinstance(shape[0], int) else []
-        return library.network(model.run, sizes)
-
-    return network
-
-
 Networks = Callable[[str], library.Network]
 
 
