@@ -1,6 +1,7 @@
 import type { Face, MeshFace } from "./faces.js";
 import type { Hand } from "./hands.js";
 import type { Mask } from "./masks.js";
+import type { TriedOn } from "./try_on.js";
 
 type Context = CanvasRenderingContext2D | OffscreenCanvasRenderingContext2D;
 
@@ -70,4 +71,9 @@ export function drawMask(context: Context, { width, height, mask }: Mask): void 
     }
   }
   context.putImageData(picture, 0, 0);
+}
+
+/** Shows the picture with a look on, on a canvas of its size. */
+export function drawTriedOn(context: Context, { after: { width, height, data } }: TriedOn): void {
+  context.putImageData(new ImageData(data, width, height), 0, 0);
 }

@@ -37,11 +37,11 @@ export interface MeshFace extends Face {
   readonly visibility: Float32Array;
 }
 
-const DETECTORS = { fast: "face_detector", best: "face_detector_best" } as const;
+export const DETECTORS = { fast: "face_detector", best: "face_detector_best" } as const;
 const FACE_BYTES = 72;
-const MESH_BYTES = 7720;
+export const MESH_BYTES = 7720;
 
-function nativeOf(options: FaceOptions): Partial<NativeOptions> {
+export function nativeOf(options: FaceOptions): Partial<NativeOptions> {
   return {
     ...shared(options),
     ...given("max_count", options.max_faces),
@@ -53,7 +53,10 @@ function nativeOf(options: FaceOptions): Partial<NativeOptions> {
 }
 
 /** The threshold of a detector, which its file says. */
-function withThreshold(options: FaceOptions, detector: Model | undefined): FaceOptions {
+export function withThreshold<Options extends FaceOptions>(
+  options: Options,
+  detector: Model | undefined,
+): Options {
   const threshold = Number(detector?.metadata["threshold"]);
   return Number.isFinite(threshold) ? { min_score: threshold, ...options } : options;
 }
@@ -66,6 +69,15 @@ function faceAt(native: Native, at: number): Face {
     score: numbers[4] ?? 0,
     keypoints: numbers.slice(5),
     id: id < 0 ? null : id,
+  };
+}
+
+/** palm_kits_mesh. */
+export function meshAt(native: Native, at: number): MeshFace {
+  return {
+    ...faceAt(native, at),
+    mesh: native.floats(at + FACE_BYTES, 478 * 3),
+    visibility: native.floats(at + 5808, 478),
   };
 }
 
@@ -130,10 +142,6 @@ export class FaceMesh extends Finder<MeshFace> {
   }
 
   protected override thing(at: number): MeshFace {
-    return {
-      ...faceAt(this.native, at),
-      mesh: this.native.floats(at + FACE_BYTES, 478 * 3),
-      visibility: this.native.floats(at + 5808, 478),
-    };
+    return meshAt(this.native, at);
   }
 }

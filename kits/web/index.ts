@@ -1,6 +1,6 @@
 /** PalmKit's kits for browsers. */
 export { type ErrorKind, PalmError } from "../../engine/web/index.js";
-export { drawFaces, drawHands, drawMask } from "./draw.js";
+export { drawFaces, drawHands, drawMask, drawTriedOn } from "./draw.js";
 export {
   type Face,
   FaceDetector,
@@ -18,6 +18,7 @@ export {
 export { type InWorker, type KitClass, inWorker } from "./in_worker.js";
 export { type ImageSource, type Pixels } from "./images.js";
 export type { KitOptions } from "./kit.js";
+export { type Effect, type Finish, type Look, type WholeLook, readLook } from "./look.js";
 export {
   HairSegmenter,
   type Mask,
@@ -25,3 +26,4 @@ export {
   type PortraitOptions,
   PortraitSegmenter,
 } from "./masks.js";
+export { type TriedOn, TryOn, type TryOnOptions } from "./try_on.js";

@@ -19,7 +19,7 @@ export interface KitOptions {
 }
 
 const MODELS = new URL("../../models/", import.meta.url);
-const MOST_THINGS = 256;
+export const MOST_THINGS = 256;
 
 /**
  * Returns the whole address of a folder.
@@ -67,7 +67,7 @@ export abstract class Kit {
    *
    * timestampMs: of a frame of a video, with any origin; left out, it comes 1/30 s after the last.
    */
-  protected look(
+  protected lookAt(
     source: ImageSource,
     timestampMs: number | undefined,
     rest: (pixels: Pixels) => number[],
@@ -109,7 +109,7 @@ export abstract class Finder<Thing> extends Kit {
   }
 
   protected find(source: ImageSource, timestampMs?: number): Thing[] {
-    this.look(source, timestampMs, () => {
+    this.lookAt(source, timestampMs, () => {
       const list = this.native.view(this.#list, 8);
       list.setUint32(0, 0, true);
       list.setUint32(4, MOST_THINGS, true);

@@ -7,6 +7,7 @@ import type { Answer, Asked, Got, Wanted } from "./in_worker.js";
 import type { KitOptions } from "./kit.js";
 import { HairSegmenter, PortraitSegmenter } from "./masks.js";
 import type { Releases } from "./releases.js";
+import { TryOn } from "./try_on.js";
 
 interface Class {
   readonly kit: string;
@@ -16,7 +17,7 @@ interface Class {
 
 const KITS: readonly Class[] = [
   ...[FaceDetector, FaceMesh, GestureRecognizer],
-  ...[PortraitSegmenter, HairSegmenter],
+  ...[PortraitSegmenter, HairSegmenter, TryOn],
 ];
 
 type Call = (...values: readonly unknown[]) => unknown;

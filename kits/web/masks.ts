@@ -36,7 +36,7 @@ abstract class Segmenter extends Kit {
     timestampMs: number | undefined,
     before: () => number[],
   ): Mask {
-    const { width, height } = this.look(source, timestampMs, (pixels) => [
+    const { width, height } = this.lookAt(source, timestampMs, (pixels) => [
       ...before(),
       this.#room(pixels),
     ]);

@@ -130,6 +130,11 @@ export class Native {
     return new DataView(this.instance.memory.buffer, at, bytes);
   }
 
+  /** A copy of memory. */
+  copied(at: number, bytes: number): ArrayBuffer {
+    return this.instance.memory.buffer.slice(at, at + bytes) as ArrayBuffer;
+  }
+
   floats(at: number, count: number): Float32Array {
     return new Float32Array(this.instance.memory.buffer, at, count).slice();
   }

@@ -16,6 +16,11 @@ static_assert(sizeof(palm_kits_face) == 72 && offsetof(palm_kits_face, id) == 64
 static_assert(sizeof(palm_kits_mesh) == 7720 && offsetof(palm_kits_mesh, visibility) == 5808);
 static_assert(sizeof(palm_kits_hand) == 296 && offsetof(palm_kits_hand, right) == 272 &&
               offsetof(palm_kits_hand, id) == 288);
+static_assert(sizeof(palm_kits_look) == 56 && offsetof(palm_kits_look, lipstick) == 8 &&
+              offsetof(palm_kits_look, hair) == 24 && offsetof(palm_kits_look, face) == 40);
+static_assert(sizeof(palm_kits_effect) == 16 && offsetof(palm_kits_effect, finish) == 4 &&
+              offsetof(palm_kits_effect, opacity) == 8);
+static_assert(sizeof(palm_kits_canvas) == 20 && sizeof(palm_kits_try_on_networks) == 20);
 static_assert(sizeof(palm_kits_options) == 72 && offsetof(palm_kits_options, min_score) == 16 &&
               offsetof(palm_kits_options, detector_size) == 40 &&
               offsetof(palm_kits_options, hold_ms) == 64);

@@ -5,9 +5,11 @@ import {
   GestureRecognizer,
   HairSegmenter,
   PortraitSegmenter,
+  TryOn,
   drawFaces,
   drawHands,
   drawMask,
+  drawTriedOn,
   inWorker,
 } from "/palmkit/kits/web/index.js";
 
@@ -31,6 +33,12 @@ async function hair(options) {
     look: async (picture, time) =>
       hairs.segment(picture, await faces.detect(picture, time), time),
   };
+}
+
+/** Wears the colours that the page has at the time. */
+async function tryOn(options, colours) {
+  const kit = await inWorker(TryOn, options);
+  return { look: (picture, time) => kit.wear(picture, time, { ...colours }) };
 }
 
 /** By the name in the address: `?kit=faces`. */
@@ -77,5 +85,14 @@ export const KITS = {
     open: hair,
     draw: drawMask,
     tell: (mask) => `Hair covers ${share(mask)} of the picture.`,
+  },
+  tryon: {
+    title: "Try-on",
+    text: "Lipstick and hair dye, in colours of yours.",
+    sample: "face.jpg",
+    colours: { lipstick: "#a9142a", hair: "#5b2e8c" },
+    open: tryOn,
+    draw: drawTriedOn,
+    tell: ({ faces }) => `${counted(faces.length, "face wears", "faces wear")} it.`,
   },
 };

@@ -20,14 +20,17 @@ const UNREADABLE = "This file is no picture that the browser reads.";
 
 // What is looked at now: what was asked for earlier ends.
 let turn = 0;
+let picture = async () => bitmapOf(await sample);
 
 // For pictures and for the frames of a video; both at once, so that nothing is asked for later.
-const opened = { image: kit.open({ mode: "image" }), video: kit.open({ mode: "video" }) };
+const colours = { ...kit.colours };
+const open = (mode) => kit.open({ mode }, colours);
+const opened = { image: open("image"), video: open("video") };
 opened.video.catch(() => undefined); // it is told when the camera is asked for
 
-function show(picture, result, started) {
-  [canvas.width, canvas.height] = [picture.width, picture.height];
-  context.drawImage(picture, 0, 0);
+function show(shown, result, started) {
+  [canvas.width, canvas.height] = [shown.width, shown.height];
+  context.drawImage(shown, 0, 0);
   kit.draw(context, result);
   const told = kit.tell(result);
   // So that it is read out only when it is another.
@@ -35,11 +38,11 @@ function show(picture, result, started) {
   time.textContent = `${(performance.now() - started).toFixed(0)} ms`;
 }
 
-async function lookAt(picture, mode, own) {
+async function lookAt(shown, mode, own) {
   const { look } = await opened[mode];
   const started = performance.now();
-  const result = await look(picture, mode === "video" ? started : undefined);
-  if (own === turn) show(picture, result, started);
+  const result = await look(shown, mode === "video" ? started : undefined);
+  if (own === turn) show(shown, result, started);
 }
 
 function stopCamera() {
@@ -74,8 +77,11 @@ async function bitmapOf(blob) {
 
 const sample = fetch(`/samples/${kit.sample}`).then((answer) => answer.blob());
 
-async function lookAtSample(own) {
-  await lookAt(await bitmapOf(await sample), "image", own);
+const lookAtPicture = async (own) => lookAt(await picture(), "image", own);
+
+function lookAtSample(own) {
+  picture = async () => bitmapOf(await sample);
+  return lookAtPicture(own);
 }
 
 async function lookAtCamera(own) {
@@ -104,9 +110,27 @@ camera.addEventListener("click", () => {
   take(isOn ? lookAtSample : lookAtCamera);
 });
 file.addEventListener("change", () => {
-  const [picture] = file.files;
-  if (picture) take(async (own) => lookAt(await bitmapOf(picture), "image", own));
+  const [chosen] = file.files;
+  if (!chosen) return;
+  picture = () => bitmapOf(chosen);
+  take(lookAtPicture);
 });
+
+byId("colours").hidden = !kit.colours;
+byId("colours").replaceChildren(
+  ...Object.keys(colours).map((each) => {
+    const label = document.createElement("label");
+    const input = Object.assign(document.createElement("input"), { type: "color", id: each });
+    input.value = colours[each];
+    input.addEventListener("input", () => {
+      colours[each] = input.value;
+      // Frames of the camera wear it anyway.
+      if (!video.srcObject) take(lookAtPicture);
+    });
+    label.append(each[0].toUpperCase(), each.slice(1), " ", input);
+    return label;
+  }),
+);
 
 byId("kits").replaceChildren(
   ...Object.entries(KITS).map(([each, { title }]) => {

@@ -30,6 +30,46 @@ writeFileSync(`${folder}/portrait.mask`, portrait.segment(group).mask);
 const hair = await kits.HairSegmenter.create();
 writeFileSync(`${folder}/hair.mask`, hair.segment(group, faces).mask);
 
+// Try-on: a look of every kind, as a picture and as frames; and looks that cannot be.
+const worn = {};
+const both = { lipstick: { colour: "#a9142a", finish: "gloss" }, hair: "#d9cdb8" };
+const mirror = await kits.TryOn.create({ look: both });
+worn.look = mirror.look;
+const { after, faces: wearers } = mirror.wear(group);
+worn.faces = wearers.length;
+writeFileSync(`${folder}/worn.rgba`, after.data);
+mirror.look = { lipstick: "#5c1f3f" };
+writeFileSync(`${folder}/plum.rgba`, mirror.wear(group).after.data);
+worn.bare = mirror.wear(group, undefined, {}).after.data.every((x, i) => x === group.data[i]);
+const film = await kits.TryOn.create({ mode: "video", look: both, face: "largest" });
+worn.ids = [0, 40, 80].map((time) => film.wear(group, time).faces.map(({ id }) => id));
+worn.errors = [];
+for (const options of [
+  { look: { lipstick: "red" } },
+  { look: { lipstick: { colour: "#a9142a", opacity: 2 } } },
+  { look: { hair: { colour: "#a9142a", finish: "shimmer" } } },
+  { look: { hair: { colour: "#a9142a", shine: 1 } } },
+  { look: { blush: "#d0606c" } },
+  { look: { hat: "#d0606c" } },
+  { look: { palmkit_look: 2 } },
+  { look: "evening" },
+  { face: "tallest" },
+  { face: -1 },
+]) {
+  try {
+    await kits.TryOn.create(options);
+  } catch (error) {
+    worn.errors.push(`${error.kind}: ${error.message}`);
+  }
+}
+// Releases of a look: the newest cannot be read, the next has an effect that is not worn here.
+const kept = ["{", '{"palmkit_look": 1, "blush": {"colour": "#d0606c"}}', '{"lipstick": "#5c1f3f"}'];
+const updates = {
+  model: async (name) => (name === "evening" ? new TextEncoder().encode(kept[0]) : undefined),
+  failed: async () => void kept.shift(),
+};
+const evening = await kits.TryOn.create({ look: "evening", behind_hands: false, updates });
+worn.delivered = [evening.look, kept.length];
 const errors = [];
 const detector = await kits.FaceDetector.create();
 for (const bad of [
@@ -51,5 +91,6 @@ for (const bad of [
 const again = detector.detect(group);
 
 const plain = (_, value) => (ArrayBuffer.isView(value) ? [...value] : value);
-const found = { faces, meshes, hands, few, again, errors, faceFrames, meshFrames, handFrames };
+const frames = { faceFrames, meshFrames, handFrames };
+const found = { faces, meshes, hands, few, again, errors, worn, ...frames };
 console.log(JSON.stringify(found, plain));

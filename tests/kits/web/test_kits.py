@@ -8,6 +8,7 @@ import pytest
 
 from palmkit import kits
 from palmkit.kits.image import Image
+from palmkit.kits.tryon.look import Look
 from tests.engine.web.package import needs_package, node
 from tests.kits import drawn_hands
 
@@ -33,6 +34,8 @@ def found(group: Image, hands: Image, tmp_path_factory: pytest.TempPathFactory) 
     for name in ("portrait", "hair"):
         mask = np.frombuffer((folder / f"{name}.mask").read_bytes(), np.float32)
         said[name] = mask.reshape(group.shape[:2])
+    for name in ("worn.rgba", "plum.rgba"):
+        said[name] = np.frombuffer((folder / name).read_bytes(), np.uint8).reshape(480, 640, 4)
     return said
 
 
@@ -83,6 +86,45 @@ def test_masks(group: Image, found: dict[str, Any]) -> None:
     near(found["portrait"], kits.segment_portrait(group).mask, OFF_MASK)
     near(found["hair"], kits.segment_hair(group).mask, OFF_MASK)
     assert found["hair"].max() > 0.5
+
+
+def test_looks(group: Image, found: dict[str, Any]) -> None:
+    """As tests/kits/native/test_try_on.py has it between Python and C."""
+    worn = found["worn"]
+    assert worn["faces"] == 2 and worn["bare"]
+    look = Look.of(lipstick={"colour": "#a9142a", "finish": "gloss"}, hair="#d9cdb8")
+    assert worn["look"] == look.to_dict()
+    near_picture(found["worn.rgba"], kits.try_on(group, look).after, group)
+    plum = Look.of(lipstick="#5c1f3f")
+    near_picture(found["plum.rgba"], kits.try_on(group, plum).after, group)
+    assert len({*map(tuple, worn["ids"])}) == 1 and len(worn["ids"][0]) == 1
+
+
+def test_looks_that_cannot_be(found: dict[str, Any]) -> None:
+    worn = found["worn"]
+    assert worn["errors"] == [
+        'argument: lipstick: expected a colour like #b3202a, got "red"',
+        "argument: lipstick opacity: expected 0 to 1, got 2",
+        'argument: hair finish: expected one of matte, satin, gloss, got "shimmer"',
+        'argument: hair: expected one of colour, opacity, finish, got "shine"',
+        "unsupported: look: blush is not worn in browsers: leave it out",
+        'argument: look: expected lipstick or hair, got "hat"',
+        "argument: palmkit_look: expected 1, got 2",
+        "argument: look: no release of the name evening is here",
+        'argument: face: expected all, largest, middle or a number from 0 on, got "tallest"',
+        "argument: face: expected all, largest, middle or a number from 0 on, got -1",
+    ]
+
+
+def test_a_look_that_is_delivered(found: dict[str, Any]) -> None:
+    look = Look.of(lipstick="#5c1f3f").to_dict()
+    assert found["worn"]["delivered"] == [look, 1]
+
+
+def near_picture(got: Image, expected: Image, before: Image) -> None:
+    changed = (expected != before).any(axis=2)
+    off = np.abs(got[:, :, :3].astype(int) - expected)
+    assert changed.sum() > 300 and off.max() <= 16 and off[changed].mean() < 0.05
 
 
 def test_ids_stay_in_videos(found: dict[str, Any]) -> None:

@@ -39,6 +39,7 @@ ON_SAMPLE = {
     "hands": "2 hands: ",
     "portrait": "People cover 3",
     "hair": "Hair covers ",
+    "tryon": "1 face wears it.",
 }
 ON_CAMERA = {
     "faces": "1 face.",
@@ -46,6 +47,7 @@ ON_CAMERA = {
     "hands": "1 hand: right open palm.",
     "portrait": "People cover ",
     "hair": "Hair covers ",
+    "tryon": "1 face wears it.",
 }
 
 
@@ -146,6 +148,29 @@ def arrive(browser: Browser, script: str) -> None:
             assert time.monotonic() < ends
 
 
+def test_colours_are_worn_at_once(browser: Browser, pages: Served) -> None:
+    mean = """(() => {
+        const canvas = document.querySelector('#canvas');
+        const {data} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+        return [0, 1, 2].map((c) => data.reduce((sum, x, i) => sum + (i % 4 === c) * x, 0));
+    })()"""
+    with pages:
+        enter(browser, pages, "tryon")
+        before = browser.run(mean)
+        browser.run(COUNT)
+        browser.run(
+            """{
+            const hair = document.querySelector('#hair');
+            hair.value = '#1e6b70';
+            hair.dispatchEvent(new Event('input'));
+        }"""
+        )
+        browser.wait(f"window.drawn >= 1 && {FOUND} === {ON_SAMPLE['tryon']!r}")
+        after = browser.run(mean)
+    # From violet to teal.
+    assert after[0] < before[0] and after[1] > before[1]
+
+
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read from /proc")
 def test_memory_stays_the_same(browser: Browser, pages: Served) -> None:
     with pages:
@@ -191,11 +216,13 @@ def test_the_pages_serve_everybody(kit: str, scheme: str, browser: Browser, page
         )
         assert roles["image"] == [browser.run(FOUND)]
         assert browser.run("document.title").startswith(roles["heading"][0])
+        colours = ["lipstick", "hair"] * (kit == "tryon")
+        expected = ["A"] * (1 + len(ON_SAMPLE)) + ["sample", "camera", "file", *colours]
         focused: list[str] = []
-        for _ in range(9):
+        for _ in expected:
             browser.press("Tab")
             focused.append(browser.focused())
-        assert focused == ["A"] * 6 + ["sample", "camera", "file"]
+        assert focused == expected
         browser.run("document.querySelector('#camera').focus()")
         browser.press(" ")
         browser.wait(f"{PRESSED} === 'true'")

@@ -9,6 +9,8 @@ import {
   type Mask,
   type MeshFace,
   PortraitSegmenter,
+  type TriedOn,
+  TryOn,
   inWorker,
 } from "palmkit";
 
@@ -20,6 +22,10 @@ export async function look(video: HTMLVideoElement): Promise<readonly unknown[]>
   const recognizer = await inWorker(GestureRecognizer, { hold_ms: 300, threads: 2 });
   const hands: Hand[] = await recognizer.recognize(video);
   const person = await (await inWorker(PortraitSegmenter, { refine: true })).segment(video);
+  const mirror = await inWorker(TryOn, { look: { hair: "#5b2e8c" }, face: "largest" });
+  const worn: TriedOn = await mirror.wear(video, 40, { lipstick: { colour: "#a9142a" } });
+  // @ts-expect-error an effect that is not worn here
+  await mirror.wear(video, 80, { blush: "#d0606c" });
   // @ts-expect-error an option of another kit
   await inWorker(FaceDetector, { hold_ms: 300 });
   // @ts-expect-error a method of another kit
@@ -27,5 +33,5 @@ export async function look(video: HTMLVideoElement): Promise<readonly unknown[]>
   // @ts-expect-error no kit
   await inWorker(Map);
   detector.close();
-  return [meshes, hair, hands, person];
+  return [meshes, hair, hands, person, worn.after];
 }
