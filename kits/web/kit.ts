@@ -1,6 +1,7 @@
 import { type LoadOptions, type Model, PalmError } from "../../engine/web/index.js";
 import { addressOf } from "../../engine/web/modules.js";
 import { type ImageSource, type Pixels, pixelsOf } from "./images.js";
+import { MODELS, type ModelName } from "./models.js";
 import { Native, type NativeOptions } from "./native.js";
 import { type Releases, loadNewest } from "./releases.js";
 
@@ -18,7 +19,6 @@ export interface KitOptions {
   readonly signal?: AbortSignal;
 }
 
-const MODELS = new URL("../../models/", import.meta.url);
 export const MOST_THINGS = 256;
 
 /**
@@ -33,16 +33,22 @@ export function folderAt(folder: URL | string): URL {
 }
 
 /** Opens shipped models by their names. */
-export async function networks(names: readonly string[], options: KitOptions): Promise<Model[]> {
+export async function networks(
+  names: readonly ModelName[],
+  options: KitOptions,
+): Promise<Model[]> {
   const { threads, signal } = options;
   const loading: LoadOptions = {
     ...(threads !== undefined && { threads }),
     ...(signal && { signal }),
   };
-  const folder = options.models === undefined ? MODELS : folderAt(options.models);
+  const folder = options.models === undefined ? undefined : folderAt(options.models);
   const { updates } = options;
   return Promise.all(
-    names.map((name) => loadNewest(name, new URL(`${name}.palm`, folder), loading, updates)),
+    names.map((name) => {
+      const shipped = folder ? new URL(`${name}.palm`, folder) : MODELS[name];
+      return loadNewest(name, shipped, loading, updates);
+    }),
   );
 }
 

@@ -94,9 +94,11 @@ export class TryOn extends Kit {
     whose(options.face);
     const look =
       typeof given === "string" ? await loadLook(given, options.updates) : readLook(given);
-    const hands = behindHands ? ["hand_detector", "hand_landmarks"] : [];
-    const names = [DETECTORS.fast, "face_mesh", "hair", ...hands];
-    const [native, models] = await Promise.all([Native.open(), networks(names, options)]);
+    const hands = behindHands ? (["hand_detector", "hand_landmarks"] as const) : [];
+    const [native, models] = await Promise.all([
+      Native.open(),
+      networks([DETECTORS.fast, "face_mesh", "hair", ...hands], options),
+    ]);
     const changed = native.options(DEFAULTS.meshes, nativeOf(withThreshold(options, models[0])));
     const each = models.map((model: Model) => native.network(model));
     const all = native.words([...each, 0, 0].slice(0, 5));
