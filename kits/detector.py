@@ -17,6 +17,9 @@ from palmkit.kits.sheets import Sheet, rows
 TILE_OVERLAP = 0.25
 # Ratios of the longer side to the shorter one, in most pictures and videos.
 RATIOS = (1, 4 / 3, 3 / 2, 16 / 9)
+# Those of others, such as screens of phones and panoramas: C runs what is planned, and where that
+# has another ratio it shows black beside the picture.
+OTHER_RATIOS = (10 / 9, 2, 5 / 2, 10 / 3, 4)
 # Numbers of parts seen at once, few so that few shapes are planned.
 ROW = 4
 
@@ -131,11 +134,14 @@ def _placed(found: Candidates, placement: Placement, corner: Floats) -> Candidat
     return Candidates(boxes, found.scores, placement.to_picture(found.keypoints - corner))
 
 
-def picture_dims(longest: Iterable[int]) -> list[Mapping[str, int]]:
-    """Return input sizes of portrait and landscape pictures with these longer sides."""
+def picture_dims(
+    longest: Iterable[int], ratios: Iterable[float] = RATIOS
+) -> list[Mapping[str, int]]:
+    """Return input sizes of portrait and landscape pictures with these longer sides, each once."""
     sides: dict[tuple[int, int], None] = {}
+    ratios = tuple(ratios)
     for side in longest:
-        for ratio in RATIOS:
+        for ratio in ratios:
             other = _padded(side / ratio)
             sides.update({(side, other): None, (other, side): None})
     return [{"height": height, "width": width} for height, width in sides]

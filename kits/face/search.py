@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from palmkit.kits.boxes import Floats
 from palmkit.kits.detection import Candidates, merge
-from palmkit.kits.detector import ROW, Detector, picture_dims
+from palmkit.kits.detector import OTHER_RATIOS, ROW, Detector, picture_dims
 from palmkit.kits.image import Image, Part, clip_part
 from palmkit.kits.kit import Runnable
 from palmkit.kits.pace import leave_out
@@ -250,8 +250,10 @@ class _Budget:
 def first_dims() -> list[Mapping[str, int]]:
     """Return the network's input sizes for whole pictures, and for places seen closer."""
     shapes = (rows([(0, 0, 1, 1)] * (n + 1), CLOSER_SIDE, ROW).shape for n in range(MOST_CLOSER))
-    closer = dict.fromkeys(shapes)
-    return [*picture_dims(SIZES), *({"height": h, "width": w} for h, w in closer)]
+    closer = [{"height": height, "width": width} for height, width in shapes]
+    # The third of the sizes is seldom seen: only by the usual ratios.
+    every = [*picture_dims(SIZES), *picture_dims(SIZES[:2], OTHER_RATIOS), *closer]
+    return [dims for place, dims in enumerate(every) if dims not in every[:place]]
 
 
 def _pixels(area: Part, size: float) -> float:

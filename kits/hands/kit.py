@@ -23,7 +23,7 @@ from palmkit.kits.calls import (
 from palmkit.kits.closeup import CloseUpKit, mean, settled
 from palmkit.kits.crop import Crop, sample
 from palmkit.kits.delivered import Current
-from palmkit.kits.detector import Detector, picture_dims
+from palmkit.kits.detector import OTHER_RATIOS, RATIOS, Detector, picture_dims
 from palmkit.kits.hands.crop import crop_from_keypoints, crop_from_landmarks
 from palmkit.kits.hands.following import GestureFilter, HandSight, HandTrack
 from palmkit.kits.hands.gestures import GestureSet
@@ -81,7 +81,7 @@ class GestureRecognizer(CloseUpKit[Hands, HandSight, HandTrack]):
     @classmethod
     def first_dims(cls) -> Mapping[str, Sequence[Mapping[str, int]]]:
         """Return the detector's dims at its default size, as Open.first_dims describes."""
-        return {"hand_detector": picture_dims((SIZE,))}
+        return {"hand_detector": picture_dims((SIZE,), (*RATIOS, *OTHER_RATIOS))}
 
     def _adopt(self) -> None:
         found_by, given = self._found_by.model, self._options.min_score

@@ -72,6 +72,16 @@ def test_detectors_see_multiples_of_32_both_ways_up() -> None:
     assert all(side % 32 == 0 for pair in sides for side in pair)
 
 
+@pytest.mark.parametrize(("kit", "side"), [("face", 320), ("gesture", 224)])
+def test_pictures_up_to_four_to_one_have_plans(kit: str, side: int) -> None:
+    """Else C and browsers see black beside them."""
+    [dims, *_] = KITS[kit].load_kit().first_dims().values()
+    planned = {(each["height"], each["width"]) for each in dims}
+    for other in range(side // 4, side + 1):
+        padded = -(-other // 32) * 32
+        assert {(side, padded), (padded, side)} <= planned
+
+
 def test_models_of_known_sizes_have_a_plan_of_their_own() -> None:
     type = Type("float32", (1, 3))
     assert shapes_of("hair", Graph({"x": type}, {"y": type}, ())) is None

@@ -25,6 +25,13 @@ const [faces, faceFrames] = await look(kits.FaceDetector, "detect", group);
 const [meshes, meshFrames] = await look(kits.FaceMesh, "detect", group);
 const [hands, handFrames] = await look(kits.GestureRecognizer, "recognize", hand);
 const [few] = await look(kits.FaceDetector, "detect", group, { max_faces: 1 });
+// Longer pictures than those of most cameras.
+const long = [];
+for (const [width, height] of [[1200, 400], [320, 640], [900, 300]]) {
+  const data = readFileSync(`${folder}/${width}x${height}.rgba`);
+  const detector = await kits.FaceDetector.create();
+  long.push(detector.detect({ width, height, data }));
+}
 const portrait = await kits.PortraitSegmenter.create();
 writeFileSync(`${folder}/portrait.mask`, portrait.segment(group).mask);
 const hair = await kits.HairSegmenter.create();
@@ -92,5 +99,5 @@ const again = detector.detect(group);
 
 const plain = (_, value) => (ArrayBuffer.isView(value) ? [...value] : value);
 const frames = { faceFrames, meshFrames, handFrames };
-const found = { faces, meshes, hands, few, again, errors, worn, ...frames };
+const found = { faces, meshes, hands, few, long, again, errors, worn, ...frames };
 console.log(JSON.stringify(found, plain));

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from palmkit import kits
-from palmkit.kits.image import Image
+from palmkit.kits.image import Image, resize
 from palmkit.kits.tryon.look import Look
 from tests.engine.web.package import needs_package, node
 from tests.kits import drawn_hands
@@ -17,6 +17,8 @@ pytestmark = needs_package
 # As between Python and C (tests/kits/native/test_kits.py), and masks as between instruction sets.
 OFF, OFF_SCORE, OFF_MASK = 0.05, 1e-3, 1e-4
 PROGRAM = "../../kits/web/kits.mjs"
+# As kits.mjs has them.
+LONG = ((1200, 400), (320, 640), (900, 300))
 
 
 @pytest.fixture(scope="module")
@@ -25,9 +27,29 @@ def hands() -> Image:
 
 
 @pytest.fixture(scope="module")
-def found(group: Image, hands: Image, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def long(astronaut: Image) -> list[Image]:
+    """Return pictures of two faces far apart, 3 to 1 and 1 to 2."""
+    pictures = list[Image]()
+    for width, height in LONG:
+        side = min(width, height)
+        picture = np.full((height, width, 3), 90, np.uint8)
+        for share in (0.25, 0.75):
+            x, y = (
+                min(max(int(share * each - side / 2), 0), each - side) for each in (width, height)
+            )
+            picture[y : y + side, x : x + side] = resize(astronaut, side, side)
+        pictures.append(picture)
+    return pictures
+
+
+@pytest.fixture(scope="module")
+def found(
+    group: Image, hands: Image, long: list[Image], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("kits")
-    for name, picture in {"group": group, "hands": hands}.items():
+    pictures = {"group": group, "hands": hands}
+    pictures |= {f"{each.shape[1]}x{each.shape[0]}": each for each in long}
+    for name, picture in pictures.items():
         opaque = np.full((*picture.shape[:2], 1), 255, np.uint8)
         (folder / f"{name}.rgba").write_bytes(np.concatenate([picture, opaque], axis=2).tobytes())
     said: dict[str, Any] = json.loads(node(PROGRAM, folder))
@@ -61,6 +83,13 @@ def test_faces(group: Image, found: dict[str, Any]) -> None:
     check_faces(found["faces"], expected)
     check_faces(found["few"], kits.detect_faces(group, max_faces=1))
     assert found["again"] == found["faces"]
+
+
+def test_long_pictures(long: list[Image], found: dict[str, Any]) -> None:
+    for picture, got in zip(long, found["long"], strict=True):
+        expected = kits.detect_faces(picture)
+        assert len(expected) == 2
+        check_faces(got, expected)
 
 
 def test_meshes(group: Image, found: dict[str, Any]) -> None:
