@@ -11,6 +11,8 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -71,7 +73,7 @@ def program() -> str | None:
 
 
 class Browser:
-    """One browser with one page; problems: its errors, and requests to other hosts."""
+    """One browser, with a page at first; problems: its errors, and requests to other hosts."""
 
     def __init__(self, executable: str, *flags: str) -> None:
         self._folder = tempfile.mkdtemp(prefix="chromium")
@@ -99,11 +101,25 @@ class Browser:
         self.requests: list[str] = []
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
-        target = self.send("Target.createTarget", url="about:blank")["targetId"]
-        attached = self.send("Target.attachToTarget", targetId=target, flatten=True)
-        self._session = attached["sessionId"]
+        self._session = self.new_tab()
+
+    def new_tab(self) -> str:
+        """Open a tab, for `in_tab`."""
+        target = self.send_to(None, "Target.createTarget", url="about:blank")["targetId"]
+        attached = self.send_to(None, "Target.attachToTarget", targetId=target, flatten=True)
+        tab = str(attached["sessionId"])
         for domain in ("Page", "Runtime", "Network", "Log", "Accessibility"):
-            self.send(f"{domain}.enable")
+            self.send_to(tab, f"{domain}.enable")
+        return tab
+
+    @contextmanager
+    def in_tab(self, tab: str) -> Generator[None]:
+        """Steer this tab meanwhile."""
+        before, self._session = self._session, tab
+        try:
+            yield
+        finally:
+            self._session = before
 
     def close(self) -> None:
         os.close(self._write)

@@ -5,6 +5,7 @@
 
 import os
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -131,6 +132,29 @@ def test_a_page_that_is_left_and_comes_back(browser: Browser, pages: Served) -> 
             is_there = f"location.href === {url!r} && document.readyState === 'complete'"
             arrive(browser, f"{is_there} && {FOUND}.startsWith({ON_SAMPLE[kit]!r})")
         assert browser.run("navigator.locks.query().then(({held}) => held.length)") <= 2
+    assert browser.problems == []
+
+
+def test_two_tabs_at_once(browser: Browser, pages: Served) -> None:
+    other = browser.new_tab()
+    with pages:
+        enter(browser, pages, "hands")
+        with browser.in_tab(other):
+            enter(browser, pages, "tryon")
+    # Both on the camera, and without the network; frames are drawn in the one that is in front.
+    for tab, kit in ((nullcontext(), "hands"), (browser.in_tab(other), "tryon")):
+        with tab:
+            browser.send("Page.bringToFront")
+            browser.run(COUNT)
+            browser.click("#camera")
+            browser.wait(f"{PRESSED} === 'true' && {FOUND}.startsWith({ON_CAMERA[kit]!r})")
+            browser.wait("window.drawn >= 3")
+    browser.send("Page.bringToFront")
+    seen = browser.run("window.drawn")
+    browser.wait(f"window.drawn >= {seen + 5} && {FOUND} === {ON_CAMERA['hands']!r}")
+    with browser.in_tab(other):
+        browser.send("Page.close")
+    browser.wait(f"window.drawn >= {seen + 10} && {FOUND} === {ON_CAMERA['hands']!r}")
     assert browser.problems == []
 
 
