@@ -149,6 +149,41 @@ def test_workgroups_keep_to_their_memory() -> None:
     assert used(4096) <= 4096
 
 
+@pytest.mark.parametrize(
+    ("shape", "outputs", "kernel", "stride", "group"),
+    [
+        ((16, 20, 21), 64, 3, 1, 1),
+        ((48, 13, 13), 64, 5, 2, 1),
+        ((3, 30, 30), 64, 7, 2, 1),
+        ((64, 14, 14), 96, 3, 1, 2),
+    ],
+)
+def test_threads_of_a_wide_device_share_out_a_window(
+    limited: Callable[..., None],
+    shape: tuple[int, int, int],
+    outputs: int,
+    kernel: int,
+    stride: int,
+    group: int,
+) -> None:
+    limited(invocations=1 << 16, threads=256, shared_bytes=48 << 10)
+    channels, *sizes = shape
+    random = np.random.default_rng(0)
+    weights = random.normal(0, 0.1, (outputs, channels // group, kernel, kernel))
+    pads, strides = (kernel // 2,) * 4, (stride, stride)
+    graph = Graph(
+        {"x": Type("float32", (1, *shape))},
+        {"y": Type("float32", (1, outputs, *(-(-size // stride) for size in sizes)))},
+        (Node("conv", ("x", "w"), ("y",), {"pads": pads, "strides": strides, "group": group}),),
+        {"w": weights.astype(np.float32)},
+    )
+    dispatches, plan = lowered(graph)
+    assert any("let band" in shader for shader in dispatches.shaders)
+    program = gpu_program.GpuProgram(gpu_device.device(KIND), dispatches, plan, "gpu")
+    given = {"x": random.random((1, *shape), np.float32)}
+    assert_near(program.run(given)["y"], engine.Model(graph, "reference").run(given)["y"])
+
+
 def test_what_there_is_no_memory_for_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     device = gpu_device.device(KIND)
     monkeypatch.setattr(device, "buffer_bytes", 4096)

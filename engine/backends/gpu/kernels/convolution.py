@@ -2,7 +2,8 @@
 
 A thread has the sums of some pixels side by side, four or eight output channels each, in registers,
 so that each vector of weights and each of the image is read once for many products. Where there are
-few outputs, the threads of a workgroup share out the input channels, and add up in its memory.
+few outputs, the threads of a workgroup share out the input channels and the window's rows, and add
+up in its memory.
 """
 
 from __future__ import annotations
@@ -90,6 +91,7 @@ class _Tiled:
                 (taps, 1) if window.transposed else window.kernel,
                 window.strides[1],
                 wide,
+                1 if window.transposed else window.kernel[0],
             ),
         )
         self._sources = [shader.access(each, width) for each in images]
@@ -112,11 +114,12 @@ class _Tiled:
         body = [
             f"let lane = thread % {tiles.lanes}u;",
             f"let row = thread / {tiles.lanes}u;",
+            f"let part = row % {tiles.splits}u;",
             f"let column = group % {across}u * {tiles.columns}u + lane % {tiles.columns}u;",
             f"let step = group / {across}u * {tiles.rows}u + lane / {tiles.columns}u;",
             f"let is_inside = column < {per_row}u && step < {steps}u;",
             # Threads that others wait for have to come along.
-            "if (!is_inside) { return; }" if tiles.splits == 1 else "",
+            "if (!is_inside) { return; }" if tiles.parts == 1 else "",
             f"let m = min(column, {per_row - 1}u) * {tiles.vectors}u;",
             f"let known = min(step, {steps - 1}u);",
             *split("known", [self._n, self._rows, per_line], ["b", "oy", "step_x"]),
@@ -125,8 +128,8 @@ class _Tiled:
             *self._products(),
         ]
         declared: list[str] = []
-        if tiles.splits > 1:
-            body += _gather(flat, tiles.lanes, tiles.splits)
+        if tiles.parts > 1:
+            body += _gather(flat, tiles.lanes, tiles.parts)
             size = tiles.threads * len(flat)
             declared.append(f"var<workgroup> shared_parts: array<vec4<f32>, {size}>;")
         body += ["if (is_inside) {", *self._ends(), "}"]
@@ -145,8 +148,8 @@ class _Tiled:
                 each += store(self._shader, self._target, name, pixel, vector, self._outputs)
             if self._columns % tiles.pixels and p:
                 each = [f"if (ox + {p}u < {self._columns}u) {{", *each, "}"]
-            if tiles.splits > 1:
-                each = [f"if (row == {p % tiles.splits}u) {{", *each, "}"]
+            if tiles.parts > 1:
+                each = [f"if (row == {p % tiles.parts}u) {{", *each, "}"]
             lines += each
         return lines
 
@@ -173,6 +176,10 @@ class _Tiled:
             return lines
         source = self._sources[0]
         lines = [taps_of(w, 0, "i32(oy)", "ky")]
+        if self._tiles.bands > 1:
+            # One row for each thread.
+            lines = [f"let band = i32(row / {self._tiles.splits}u);"]
+            lines.append("for (var ky = band; ky <= band; ky++) {")
         lines += position(w, 0, "i32(oy)", "ky", self._height, "iy")
         lines.append(f"let line = (i32(b) * {self._height} + iy) * {self._width};")
         if w.transposed:
@@ -208,7 +215,7 @@ class _Tiled:
         columns, window = len(set(taps.values())), len({kx for _, kx in taps})
         vectors = columns + window * source.width * self._tiles.vectors
         at_once = max(1, min(whole, _MOST_READ // vectors))
-        first = "row" if splits > 1 else "0u"
+        first = "part" if splits > 1 else "0u"
 
         def written(steps: Sequence[str]) -> list[str]:
             return self._written_out(source, taps, rows_of_weights, steps)
@@ -221,7 +228,7 @@ class _Tiled:
         left = range(whole - whole % at_once, whole)
         lines += written([f"{first} + {u * splits}u" for u in left])
         if rest:
-            lines += [f"if (row < {rest}u) {{", *written([f"{first} + {whole * splits}u"]), "}"]
+            lines += [f"if (part < {rest}u) {{", *written([f"{first} + {whole * splits}u"]), "}"]
         return lines
 
     def _written_out(
