@@ -61,7 +61,7 @@ _Step: TypeAlias = tuple[str, Sequence[int], Sequence[int], Mapping[str, _Attr]]
 _ERRORS: dict[int, type[PalmError]] = {1: ModelError, 2: ShapeError, 3: UnsupportedError}
 _ARGUMENT, _INTERRUPTED = 5, 6
 # PALM_ENGINE_VERSION.
-_VERSION = 2
+_VERSION = 3
 _NAMES = (
     *("float32", "float64", "float16", "int8", "uint8", "int16", "uint16"),
     *("int32", "uint32", "int64", "uint64", "bool"),
@@ -240,6 +240,21 @@ def _fail(status: int) -> NoReturn:
 def _check(status: int) -> None:
     if status:
         _fail(status)
+
+
+def function(name: str, arguments: Sequence[Any]) -> Callable[..., None]:
+    """Return a call of the library that returns a palm_status, by its name and ctypes' types.
+
+    What it says is wrong is raised.
+    """
+    call = getattr(_palm, name)
+    call.restype, call.argtypes = c_int32, arguments
+
+    def checked(*given: Any) -> None:
+        if status := call(*given):
+            _fail(status)
+
+    return checked
 
 
 def _told(call: Any, *arguments: Any) -> Any:

@@ -10,7 +10,7 @@
 #include "palm.h"
 
 /* Counts up when a call or a structure here changes; engine/_native.py has it, too. */
-#define PALM_ENGINE_VERSION 2
+#define PALM_ENGINE_VERSION 3
 
 #ifdef __cplusplus
 extern "C" {
@@ -135,6 +135,72 @@ PALM_API size_t palm_engine_session_steps(const palm_engine_session *session);
 /* PALM_ERROR_ARGUMENT: an object is no array that `numpy` tells of, or is not C-contiguous, or an
  * output cannot be written. */
 PALM_API palm_status palm_engine_run(const palm_engine_call *call);
+
+/* A GPU, driven through the functions of webgpu.h and wgpu.h, as wgpu-native 29 has them: what they
+ * are called there behind "wgpu". The caller keeps what belongs to it: all handles are borrowed. */
+typedef void (*palm_engine_gpu_function)(void);
+typedef struct palm_engine_gpu {
+  palm_engine_gpu_function device_push_error_scope, device_pop_error_scope,
+      device_create_command_encoder, device_poll;
+  palm_engine_gpu_function queue_write_buffer, queue_submit_for_index;
+  palm_engine_gpu_function command_encoder_copy_buffer_to_buffer,
+      command_encoder_begin_compute_pass, command_encoder_finish, command_encoder_release;
+  palm_engine_gpu_function compute_pass_encoder_set_pipeline, compute_pass_encoder_set_bind_group,
+      compute_pass_encoder_dispatch_workgroups, compute_pass_encoder_end,
+      compute_pass_encoder_release;
+  palm_engine_gpu_function command_buffer_release;
+  palm_engine_gpu_function buffer_map_async, buffer_get_mapped_range, buffer_get_const_mapped_range,
+      buffer_unmap;
+  void *device, *queue;
+  double awake_s; /* a fetch waits awake so long at most, and then asleep */
+} palm_engine_gpu;
+/* A buffer of the caller's that the host can write, and where: NULL while it cannot. */
+typedef struct palm_engine_gpu_upload {
+  void *buffer, *mapped;
+  size_t size;
+} palm_engine_gpu_upload;
+typedef struct palm_engine_gpu_write {
+  void *buffer;
+  uint64_t offset;
+  const void *data;
+  size_t size;
+} palm_engine_gpu_write;
+typedef struct palm_engine_gpu_copy {
+  void *from;
+  uint64_t from_offset;
+  void *to;
+  uint64_t to_offset, size;
+} palm_engine_gpu_copy;
+typedef struct palm_engine_gpu_dispatch {
+  void *pipeline, *group;
+  uint32_t x, y;
+} palm_engine_gpu_dispatch;
+/* In this order: writes of the host's, copies, dispatches in one compute pass, copies. */
+typedef struct palm_engine_gpu_work {
+  const palm_engine_gpu_write *writes;
+  size_t write_count;
+  const palm_engine_gpu_copy *before;
+  size_t before_count;
+  const palm_engine_gpu_dispatch *dispatches;
+  size_t dispatch_count;
+  const palm_engine_gpu_copy *behind;
+  size_t behind_count;
+} palm_engine_gpu_work;
+
+/* Hand it all over in one submit, whose number is told. upload: NULL, or what takes the host's
+ * writes if it is mapped and they fit; then it is mapped no more. PALM_ERROR_BACKEND, with what the
+ * library says: something is refused, and nothing was submitted. The library collects errors for
+ * all threads at once: nothing else may do so meanwhile. */
+PALM_API palm_status palm_engine_gpu_submit(const palm_engine_gpu *gpu,
+                                            const palm_engine_gpu_work *work,
+                                            palm_engine_gpu_upload *upload, uint64_t *submit);
+/* Wait until a submit is done. */
+PALM_API palm_status palm_engine_gpu_wait(const palm_engine_gpu *gpu, uint64_t submit);
+/* The same, and copy what is then in a buffer that the host can read. upload: NULL, or what is
+ * mapped again for the next submit. */
+PALM_API palm_status palm_engine_gpu_fetch(const palm_engine_gpu *gpu, uint64_t submit,
+                                           void *buffer, void *to, size_t size,
+                                           palm_engine_gpu_upload *upload);
 
 #ifdef __cplusplus
 }

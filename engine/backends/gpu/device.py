@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from palmkit.engine.backends.gpu.dispatches import ELEMENT_BYTES, Dispatch, window_bindings
 from palmkit.engine.backends.gpu.emission import THREADS, Target
-from palmkit.engine.backends.gpu.recording import Recording, Scope, one_line, write
+from palmkit.engine.backends.gpu.recording import Call, Recording, Scope, one_line, write
+from palmkit.engine.backends.gpu.runtime import RuntimeRecording, unknown
 from palmkit.engine.errors import BackendError, DeviceLostError
 
 HARDWARE, SOFTWARE = "hardware", "software"
@@ -31,6 +32,9 @@ _KINDS = {
 # Interfaces that have all of compute shaders; OpenGL is none of them.
 _INTERFACES = ("Vulkan", "Metal", "D3D12")
 _UNIFORM_STEP = 256
+# How long who fetches a result waits awake: to be woken takes as long as a few small kernels. What
+# computes on the CPU would wait for it.
+AWAKE_S = {HARDWARE: 2e-3, SOFTWARE: 0.0}
 # Shaders that are compiled at a time.
 _MOST_AT_ONCE = 8
 # Compiled shaders that stay when nothing has them any more: the next model with them loads at once.
@@ -131,6 +135,8 @@ class Device:
         )
         self.has_clock = bool(wanted)
         self.kind, self.lost = kind, False
+        # Why runs take longer than they need to; "" if they do not.
+        self.slow = unknown(native.lib_version_info)
         self.calls = threading.RLock()
         software = kind == SOFTWARE
         most_threads = min(
@@ -157,6 +163,7 @@ class Device:
         self._storage = usage.STORAGE | usage.COPY_SRC | usage.COPY_DST
         self._uniform = usage.UNIFORM | usage.COPY_DST
         self._read_back = usage.MAP_READ | usage.COPY_DST
+        self._write_usage = usage.MAP_WRITE | usage.COPY_SRC
         self._layouts: dict[int, tuple[Any, Any]] = {}
 
     def _layout(self, windows: int) -> tuple[Any, Any]:
@@ -173,6 +180,11 @@ class Device:
             both = group, self.gpu.create_pipeline_layout(bind_group_layouts=[group])
             self._layouts[windows] = both
         return self._layouts[windows]
+
+    @property
+    def described(self) -> str:
+        """Its name, and what people should know of it."""
+        return f"{self.name}; {self.slow}" if self.slow else self.name
 
     @property
     def name(self) -> str:
@@ -298,12 +310,12 @@ class Device:
         """Have the host's words in a buffer before what is submitted next."""
         write(self, self._lib, self._ffi, (buffer, offset_bytes, words))
 
-    def timed(self, calls: Sequence[tuple[Any, Any, tuple[int, int]]]) -> list[float]:
+    def timed(self, calls: Sequence[Call]) -> list[float]:
         """Run dispatches, each in a pass of its own, and return how many seconds each one took."""
         with self.said_of("profile"):
             return self._timed(calls)
 
-    def _timed(self, calls: Sequence[tuple[Any, Any, tuple[int, int]]]) -> list[float]:
+    def _timed(self, calls: Sequence[Call]) -> list[float]:
         count = 2 * len(calls)
         queries = self.gpu.create_query_set(type="timestamp", count=count)
         usage = self._package.BufferUsage
@@ -326,10 +338,20 @@ class Device:
         return [float(end - begin) * 1e-9 for begin, end in ticks.reshape(-1, 2)]
 
     def recorded(
-        self, calls: Sequence[tuple[Any, Any, tuple[int, int]]], labels: Sequence[str] = ()
+        self, calls: Sequence[Call], labels: Sequence[str] = (), upload_bytes: int = 0
     ) -> Recording:
         """Dispatches to submit again and again: pipelines, bind groups and workgroups.
 
-        labels: what messages call each.
+        labels: what messages call each. upload_bytes: what the host writes in each run that it
+        fetches something of.
         """
-        return Recording(self, self._lib, self._ffi, calls, labels)
+        own = self, self._lib, self._ffi, calls, labels
+        if self.slow:
+            return Recording(*own)
+        # A buffer of its own takes two thirds of the time that the queue takes to write.
+        upload = (lambda: self._upload(upload_bytes)) if upload_bytes else None
+        return RuntimeRecording(*own, upload, AWAKE_S[self.kind])
+
+    def _upload(self, size_bytes: int) -> Any:
+        with self.said_of(f"a buffer of {size_bytes} bytes to write"):
+            return self.gpu.create_buffer(size=size_bytes, usage=self._write_usage)

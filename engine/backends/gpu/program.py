@@ -60,6 +60,11 @@ def _largest(plan: Plan) -> str:
     return f", for {largest.size_bytes} that {step.node} ({step.kernel}) writes,"
 
 
+def _bytes_of(inputs: Mapping[str, Border]) -> int:
+    """What inputs take as floats or integers."""
+    return sum(each.elements for each in inputs.values()) * ELEMENT_BYTES
+
+
 class _Made:
     """What a list of dispatches has on a device."""
 
@@ -85,7 +90,8 @@ class _Made:
         ]
         labels = [each.label for each in dispatches.dispatches]
         self._labels = labels
-        self.recording = device.recorded(self.calls, labels)
+        self._input_bytes = _bytes_of(dispatches.inputs)
+        self.recording = device.recorded(self.calls, labels, self._input_bytes)
         self._of_levels: dict[tuple[str, ...], _OfLevels] = {}
         outputs = dispatches.outputs.values()
         ends = [each.offset + each.elements for each in outputs]
@@ -110,7 +116,8 @@ class _Made:
                 for each, group in zip(made, groups, strict=True)
             ]
             labels = [*(each.label for each in made), *self._labels]
-            recording = self.device.recorded([*calls, *self.calls], labels)
+            written = self._input_bytes - _bytes_of(inputs) + size * ELEMENT_BYTES
+            recording = self.device.recorded([*calls, *self.calls], labels, written)
             self._of_levels[key] = _OfLevels(recording, source, begins)
         return self._of_levels[key]
 
@@ -143,7 +150,7 @@ class GpuProgram:
     @property
     def devices(self) -> tuple[str, ...]:
         """What runs it."""
-        return (f"gpu: {self._last.device.name}",)
+        return (f"gpu: {self._last.device.described}",)
 
     def _made(self) -> _Made:
         """What it has on its device; call it with the lock held."""

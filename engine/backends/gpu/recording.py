@@ -1,6 +1,8 @@
 """Work handed to a GPU again and again, by the functions of the library that the package wgpu has.
 
-The package's own objects take longer than small kernels do, so each run goes without them.
+The package's own objects take longer than small kernels do, so each run goes without them. Here
+each of the functions is called from Python, which serves any library; runtime.py has them called by
+PalmKit's runtime.
 """
 
 from __future__ import annotations
@@ -16,9 +18,10 @@ from numpy.typing import NDArray
 
 from palmkit.engine.errors import BackendError, DeviceLostError
 
-# Dispatches of the first submit; each further one has twice as many. The device begins with the
-# first few while the host writes the next.
-FIRST_SUBMIT = 8
+# Dispatches of the first submit, and how many times as many each further one has. The device begins
+# with the first few while the host writes the next.
+FIRST_SUBMIT = 12
+_GROWTH = 3
 
 
 class Opened(Protocol):
@@ -105,6 +108,8 @@ def _said(ffi: Any, message: Any) -> str:
     return text.decode(errors="replace")
 
 
+# A pipeline, a bind group, and workgroups in x and y.
+Call = tuple[Any, Any, tuple[int, int]]
 # A source or target of a copy: a buffer and the byte in it.
 Place = tuple[Any, int]
 Copy = tuple[Place, Place, int]
@@ -129,7 +134,7 @@ class Recording:
         device: Opened,
         lib: Any,
         ffi: Any,
-        calls: Sequence[tuple[Any, Any, tuple[int, int]]],
+        calls: Sequence[Call],
         labels: Sequence[str],
     ) -> None:
         """Keep what each call takes, as the library takes it; labels are for messages."""
@@ -180,7 +185,7 @@ class Recording:
         """BackendError for the first dispatch that the library refuses by itself."""
         for step, label in zip(self._steps, self._labels, strict=True):
             with self._scope.of(label):
-                self._lib.wgpuCommandBufferRelease(self.encoded([step], (), ()))
+                self._lib.wgpuCommandBufferRelease(self._encoded([step], (), ()))
 
     def _submit(
         self,
@@ -189,47 +194,36 @@ class Recording:
         behind: Sequence[Copy],
         slice_s: float,
     ) -> None:
-        # The library ends the process where a submit finds no device: it is looked for before.
-        first = self._steps[:FIRST_SUBMIT]
-        whole = len(self._steps) <= (FIRST_SUBMIT if slice_s else 2 * FIRST_SUBMIT)
-        with self._scope.of(self._device.name):
-            for each in writes:
-                write(self._device, self._lib, self._ffi, each)
-            command = self.encoded(self._steps if whole else first, before, behind if whole else ())
-        started_s = time.perf_counter()
-        self._hand_over(command)
-        if whole:
-            return
-        if slice_s:
-            self._submit_slices(behind, started_s, slice_s)
-            return
-        begin, size = FIRST_SUBMIT, 2 * FIRST_SUBMIT
-        with self._scope.of(self._device.name):
-            # What would be left for the last submit goes with the one before it.
-            while begin + size + FIRST_SUBMIT < len(self._steps):
-                self._hand_over(self.encoded(self._steps[begin : begin + size], (), ()))
-                begin, size = begin + size, 2 * size
-            self._hand_over(self.encoded(self._steps[begin:], (), behind))
-
-    def _submit_slices(self, behind: Sequence[Copy], started_s: float, slice_s: float) -> None:
-        """Submit all but the first dispatches, each slice once the one before it is done."""
-        begin = size = FIRST_SUBMIT
-        while begin < len(self._steps):
-            size = self._next_size(size, started_s, slice_s)
-            steps = self._steps[begin : begin + size]
-            begin += size
+        begin, size, count = 0, FIRST_SUBMIT, len(self._steps)
+        # What would be left for the last submit goes with the one before it.
+        while count - begin > (size if slice_s else size + FIRST_SUBMIT):
             started_s = time.perf_counter()
-            with self._scope.of(self._device.name):
-                last = begin >= len(self._steps)
-                self._hand_over(self.encoded(steps, (), behind if last else ()))
+            self.hand_over(writes, before, slice(begin, begin + size), ())
+            writes, before, begin = (), (), begin + size
+            size = self._next_size(size, started_s, slice_s) if slice_s else _GROWTH * size
+        self.hand_over(writes, before, slice(begin, count), behind)
 
     def _next_size(self, size: int, started_s: float, slice_s: float) -> int:
         """Wait until what was handed over is done, and tell how many dispatches a slice takes."""
-        self._lib.wgpuDevicePoll(self._device.gpu._internal, 1, self._ffi.NULL)
+        self._wait()
         time.sleep(0)
         return max(1, int(size * min(2.0, slice_s / (time.perf_counter() - started_s))))
 
-    def encoded(
+    def hand_over(
+        self, writes: Sequence[Write], before: Sequence[Copy], part: slice, behind: Sequence[Copy]
+    ) -> None:
+        """Submit some of the dispatches; BackendError if something is refused, and nothing is."""
+        with self._device.calls:
+            # The library ends the process where a submit finds no device: it is looked for before.
+            with self._scope.of(self._device.name):
+                for each in writes:
+                    write(self._device, self._lib, self._ffi, each)
+                command = self._encoded(self._steps[part], before, behind)
+            self._command[0] = command
+            self._lib.wgpuQueueSubmit(self._device.gpu.queue._internal, 1, self._command)
+            self._lib.wgpuCommandBufferRelease(command)
+
+    def _encoded(
         self,
         steps: Sequence[tuple[Any, Any, int, int]],
         before: Sequence[Copy],
@@ -256,28 +250,30 @@ class Recording:
         lib.wgpuCommandEncoderRelease(encoder)
         return command
 
-    def _hand_over(self, command: Any) -> None:
-        self._command[0] = command
-        self._lib.wgpuQueueSubmit(self._device.gpu.queue._internal, 1, self._command)
-        self._lib.wgpuCommandBufferRelease(command)
-
     def _copies(self, encoder: Any, copies: Sequence[Copy]) -> None:
         for (source, begin), (target, at), size in copies:
             self._lib.wgpuCommandEncoderCopyBufferToBuffer(
                 encoder, source._internal, begin, target._internal, at, size
             )
 
+    def _wait(self) -> None:
+        self._lib.wgpuDevicePoll(self._device.gpu._internal, 1, self._ffi.NULL)
+
     def fetch(self, buffer: Any, size_bytes: int) -> NDArray[np.uint32]:
-        """Wait until all is done, and return a copy of what `read_back` gave."""
+        """Wait until all is done, and return a copy of what a buffer of `read_back` has then."""
+        found = np.empty(size_bytes // 4, np.uint32)
+        self._fetch(buffer, found)
+        return found
+
+    def _fetch(self, buffer: Any, to: NDArray[np.uint32]) -> None:
         lib = self._lib
         self._mapped.clear()
         lib.wgpuBufferMapAsync(
-            buffer._internal, lib.WGPUMapMode_Read, 0, size_bytes, self._on_map[0]
+            buffer._internal, lib.WGPUMapMode_Read, 0, to.nbytes, self._on_map[0]
         )
         while not self._mapped:
-            lib.wgpuDevicePoll(self._device.gpu._internal, 1, self._ffi.NULL)
+            self._wait()
         self._scope.check(self._device.name)
-        pointer = lib.wgpuBufferGetConstMappedRange(buffer._internal, 0, size_bytes)
-        found = np.frombuffer(self._ffi.buffer(pointer, size_bytes), np.uint32).copy()
+        pointer = lib.wgpuBufferGetConstMappedRange(buffer._internal, 0, to.nbytes)
+        to[:] = np.frombuffer(self._ffi.buffer(pointer, to.nbytes), np.uint32)
         lib.wgpuBufferUnmap(buffer._internal)
-        return found

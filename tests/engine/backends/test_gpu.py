@@ -5,7 +5,6 @@ GPU_CASES=all runs every case of every operator, and every network (`make gpu`).
 
 import gc
 import os
-import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from palmkit.engine.backends.gpu import Gpu
 from palmkit.engine.backends.gpu import device as gpu_device
 from palmkit.engine.backends.gpu import emission as gpu_emission
 from palmkit.engine.backends.gpu import program as gpu_program
-from palmkit.engine.backends.gpu import recording as gpu_recording
 from palmkit.engine.backends.gpu.lowering import lower
 from palmkit.engine.ir import Array, Graph, Node, Type
 from palmkit.engine.ops import Case, Op, run_reference
@@ -175,111 +173,6 @@ def test_values_stay_on_the_device_round_what_the_cpu_does(monkeypatch: pytest.M
         assert "no kernel for is_inf" in model.fallbacks["i"]
         # What is_inf reads, and the result; the product reads "a" where it lies.
         assert len(fetched) == 2
-
-
-def test_threads_share_a_model() -> None:
-    model = engine.Model(net(), NAME)
-    truth, found = model.run(picture())["y"], list[Any]()
-
-    def work() -> None:
-        found.extend(np.array_equal(model.run(picture())["y"], truth) for _ in range(20))
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert found == [True] * 80
-
-
-def lose_device() -> None:
-    gpu_device.device(KIND).gpu.destroy()
-
-
-def test_a_lost_device_is_opened_again(caplog: pytest.LogCaptureFixture) -> None:
-    model, other = engine.Model(net(), NAME), engine.Model(net(), NAME)
-    truth = model.run(picture())["y"]
-    lost = gpu_device.device(KIND)
-    lose_device()
-    with caplog.at_level("WARNING", "palmkit.engine"):
-        np.testing.assert_array_equal(model.run(picture())["y"], truth)
-    assert lost.lost and "trying again" in caplog.text
-    assert gpu_device.device(KIND) is not lost
-    caplog.clear()
-    # What else was on it is made again without a failed try.
-    np.testing.assert_array_equal(other.run(picture())["y"], truth)
-    assert not caplog.text
-    assert model.profile(picture())
-
-
-def test_a_device_lost_within_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = engine.Model(net(), NAME)
-    truth, fetch, fetches = model.run(picture())["y"], gpu_recording.Recording.fetch, list[int]()
-
-    def losing(self: gpu_recording.Recording, *given: Any) -> Any:
-        fetches.append(1)
-        if len(fetches) == 1:
-            lose_device()
-        return fetch(self, *given)
-
-    monkeypatch.setattr(gpu_recording.Recording, "fetch", losing)
-    np.testing.assert_array_equal(model.run(picture())["y"], truth)
-    assert len(fetches) == 2
-
-
-def test_a_device_lost_between_parts_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    graph = net_with_numpy_between()
-    truth = engine.Model(graph, "reference").run(picture())["y"]
-    model, host, fetches = engine.Model(graph, NAME), gpu_program.GpuArray.host, list[int]()
-
-    def losing(self: gpu_program.GpuArray) -> Array:
-        fetches.append(1)
-        if len(fetches) == 1:
-            lose_device()
-        return host(self)
-
-    monkeypatch.setattr(gpu_program.GpuArray, "host", losing)
-    np.testing.assert_allclose(model.run(picture())["y"], truth, atol=1e-5)
-    # The first, which failed, what is_inf reads, and the result.
-    assert len(fetches) == 3
-
-
-def test_a_device_lost_for_good_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = engine.Model(net(), NAME)
-    fetch = gpu_recording.Recording.fetch
-
-    def losing(self: gpu_recording.Recording, *given: Any) -> Any:
-        lose_device()
-        return fetch(self, *given)
-
-    monkeypatch.setattr(gpu_recording.Recording, "fetch", losing)
-    with pytest.raises(engine.DeviceLostError, match=r"backend gpu: .*lost"):
-        model.run(picture())
-    monkeypatch.undo()
-    assert model.run(picture())
-
-
-def test_slices_are_submits_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    nodes = [Node("relu" if i % 2 else "exp", (f"v{i}",), (f"v{i + 1}",)) for i in range(80)]
-    one = Type("float32", (3,))
-    model = engine.Model(Graph({"v0": one}, {"v80": one}, tuple(nodes)), NAME)
-    x = {"v0": np.array([-50, -90, -1], np.float32)}
-    truth, sizes = model.run(x)["v80"], list[int]()
-    encoded = gpu_recording.Recording.encoded
-
-    def counted(self: gpu_recording.Recording, steps: Any, *given: Any) -> Any:
-        sizes.append(len(steps))
-        return encoded(self, steps, *given)
-
-    monkeypatch.setattr(gpu_recording.Recording, "encoded", counted)
-    for slice_ms in (1e-6, 1, 1e6):
-        sizes.clear()
-        np.testing.assert_array_equal(model.run(x, slice_ms=slice_ms)["v80"], truth)
-        dispatches = sum(sizes)
-        assert sizes[0] == gpu_recording.FIRST_SUBMIT
-        if slice_ms == 1e-6:
-            assert sizes[1:] == [1] * (dispatches - sizes[0])
-    assert sizes == [8, 16, dispatches - 24]
 
 
 def test_what_a_model_has_on_the_device_goes_with_it() -> None:
