@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/format.h"
 #include "base/isas.h"
 #include "palm_calls.h"
 #include "palm_handles.h"
@@ -42,7 +43,7 @@ void bad(palm_status status, const char* format, ...) {
   char text[512];
   va_list args;
   va_start(args, format);
-  std::vsnprintf(text, sizeof text, format, args);
+  format_text(text, sizeof text, format, args);
   va_end(args);
   throw Bad(status, text);
 }

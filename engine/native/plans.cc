@@ -4,6 +4,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "base/sort.h"
+
 namespace palm {
 namespace {
 
@@ -171,7 +173,7 @@ StepSpec step_spec(Reader& r) {
 void check_names(const std::vector<Value>& values) {
   std::vector<std::string_view> names;
   for (const Value& value : values) names.push_back(value.name);
-  std::sort(names.begin(), names.end());
+  sort_all(names);
   const auto twice = std::adjacent_find(names.begin(), names.end());
   if (twice != names.end())
     fail(Fault::kModel, "damaged: two values are called %.80s", std::string(*twice).c_str());

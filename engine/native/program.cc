@@ -7,6 +7,8 @@
 #include <system_error>
 #include <thread>
 
+#include "base/sort.h"
+
 namespace palm {
 namespace {
 
@@ -290,7 +292,7 @@ std::vector<Bytes> Program::constants_read() const {
       all.push_back({first - spec.offset * size_of(t.dtype) + spec.begin, spec.end - spec.begin});
     }
   }
-  std::sort(all.begin(), all.end(), [](const Bytes& a, const Bytes& b) { return a.data < b.data; });
+  sort_all(all, [](const Bytes& a, const Bytes& b) { return a.data < b.data; });
   return all;
 }
 
@@ -367,8 +369,7 @@ std::vector<size_t> Program::place_scratch(int threads, size_t& end) const {
       continue;
     }
     const auto first_byte = [&](size_t t) { return tensors_[t].slot + tensors_[t].begin; };
-    std::sort(alive.begin(), alive.end(),
-              [&](size_t a, size_t b) { return first_byte(a) < first_byte(b); });
+    sort_all(alive, [&](size_t a, size_t b) { return first_byte(a) < first_byte(b); });
     size_t begin = 0;
     for (size_t t : alive) {
       if (first_byte(t) >= begin && first_byte(t) - begin >= bytes) break;

@@ -10,8 +10,8 @@ from palmkit.kits.cli.export import add_isas, new_folder, say_how_to_build, usag
 DESCRIPTION = """\
 Write the runtime as C++17 sources with the C header palm.h, and of its kernels only those that
 some model files need. It opens these files and any other whose plans need no more; a file that
-does is refused by the kernel's name. It gives bit for bit what palmkit gives with the same
-instruction set, and needs a C++ compiler and CMake to build."""
+does is refused by the name of what is not there. It gives bit for bit what palmkit gives with the
+same instruction set, and needs a C++ compiler and CMake to build."""
 EXAMPLES = """\
   palmkit build-runtime --models *.palm -o runtime --isa neon       for any 64-bit ARM
   palmkit build-runtime --models a.palm b.palm -o runtime --isa avx2,avx512

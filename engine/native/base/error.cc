@@ -1,7 +1,6 @@
 #include "base/error.h"
 
-#include <cstdarg>
-#include <cstdio>
+#include "base/format.h"
 
 namespace palm {
 
@@ -9,7 +8,7 @@ void fail(Fault fault, const char* format, ...) {
   char text[512];
   va_list args;
   va_start(args, format);
-  std::vsnprintf(text, sizeof text, format, args);
+  format_text(text, sizeof text, format, args);
   va_end(args);
   throw Error(fault, text);
 }

@@ -8,6 +8,8 @@
 //   scale(a, n) = a * 2^n for whole -252 <= n <= 254;
 //   pick(p, i, first): p[i[lane] - first] in each lane, all of them from p[0] to p[lanes - 1];
 //   load_float16(p): all lanes from numbers of float16.
+// registers: how many of them a kernel's sums, and what they are made of, have together.
+// kHasVectors: whether several lanes are one instruction: kernels are then worth more code.
 // kHasMasks: storing the first n costs no more than storing all.
 // F32Half has half the lanes where half a vector costs less than a masked whole one (kHasHalf).
 // Everything has internal linkage: otherwise the linker would keep one copy for all the sets, and

@@ -6,6 +6,8 @@
 #include <iterator>
 #include <utility>
 
+#include "base/sort.h"
+
 namespace palm {
 namespace {
 
@@ -150,7 +152,7 @@ bool is_apart(const Tensor& t) {
   for (size_t i = 0; i < t.rank(); ++i)
     if (t.shape[i] > 1)
       dims.emplace_back(std::abs(t.strides[i]), static_cast<int64_t>(t.shape[i]) - 1);
-  std::sort(dims.begin(), dims.end());
+  sort_all(dims);
   int64_t reach = 0;
   for (const auto& [stride, last] : dims) {
     int64_t more;

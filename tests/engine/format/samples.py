@@ -82,15 +82,16 @@ def everything() -> Graph:
     )
 
 
-def network() -> Graph:
+def network(function: str = "leaky_relu") -> Graph:
     """Return a small graph that runs: all its types are known."""
     rng = np.random.default_rng(0)
+    attrs: dict[str, Attr] = {"alpha": 0.125} if function == "leaky_relu" else {}
     return Graph(
         inputs={"x": Type("float32", (1, 2, 3, 4))},
         outputs={"y": Type("float32", (1, 2, 3, 4)), "a": Type("float32", (1, 2, 3, 4))},
         nodes=(
             Node("add", ("x", "bias"), ("a",), name="first"),
-            Node("leaky_relu", ("a",), ("b",), {"alpha": 0.125}),
+            Node(function, ("a",), ("b",), attrs),
             Node("add", ("b", "a"), ("c",)),
             Node("relu", ("c",), ("y",)),
         ),

@@ -49,10 +49,10 @@ def build_of(
             if not isas:
                 plain.append(path)
     sets = "".join(
-        f'palm_set({isa} "{flags[isa]}"{_listed(paths)})\n' for isa, paths in by_set.items()
+        f'palm_set({isa} "{flags[isa]}"{_listed(sorted(paths))})\n' for isa, paths in by_set.items()
     )
     linked = THREADS.substitute(name=name) if threads else ""
-    return text.substitute(name=name, sources=_listed(plain), sets=sets, threads=linked)
+    return text.substitute(name=name, sources=_listed(sorted(plain)), sets=sets, threads=linked)
 
 
 def modules_of(files: Mapping[str, str], targets: Sequence[Target]) -> str:
@@ -60,9 +60,11 @@ def modules_of(files: Mapping[str, str], targets: Sequence[Target]) -> str:
     modules = "".join(
         f'palm_module({target.simd} "{target.flags[target.simd]}")\n' for target in targets
     )
-    sources = [path for path in files if path.endswith(".cc")]
+    sources = sorted(path for path in files if path.endswith(".cc"))
+    # zig has its libraries before all objects: what stands in for a part of them is to come first.
+    sources.sort(key=lambda path: not path.startswith("palm/wasm/"))
     return MODULES.substitute(sources=_listed(sources), modules=modules)
 
 
 def _listed(paths: Sequence[str]) -> str:
-    return "".join(f"\n  {path}" for path in sorted(paths))
+    return "".join(f"\n  {path}" for path in paths)

@@ -22,6 +22,8 @@ _MAKERS = {
 _FILES = {way: re.sub(r"make_(\w+)\(.*", r"\1.cc", maker) for way, maker in _MAKERS.items()}
 # Activations that are only clamps, or slopes.
 _PLAIN = ("", "clip", "prelu", "leaky_relu")
+# Functions by another name in kernels/unary/ops.inc.
+_FUNCTIONS = {"relu": "clip"}
 _BASE = ("base/cpu.cc", "base/half.cc", "base/step.cc", "base/attrs.cc", "base/attr_defaults.cc")
 _SMALL = (*_BASE, "small/program.cc")
 _RUNTIME = (
@@ -36,7 +38,7 @@ _RUNTIME = (
 )
 # What completes zig's C++ library for WebAssembly, and how CMake is told of zig.
 _OF_WASM = (
-    *("wasm/platform.cc", "wasm/errors.cc"),
+    *("wasm/platform.cc", "wasm/errors.cc", "wasm/format.cc", "wasm/abort.cc"),
     *(f"wasm/std/{each}" for each in ("condition_variable", "mutex", "thread", "unistd.h")),
 )
 _OF_ZIG = ("zig.cmake", "zig_archives.cmake")
@@ -53,6 +55,7 @@ class Needs:
         self.kernels: dict[str, None] = {}
         self.ways: dict[str, None] = {}
         self._blocks: set[tuple[int, int]] = set()
+        self._functions: set[str] = set()
         self._has_gates = self._has_functions = False
 
     def add(self, plan: Plan) -> None:
@@ -63,7 +66,11 @@ class Needs:
                 self.ways[str(step.attrs["algorithm"])] = None
             self._has_gates |= step.inputs.get("gate", -1) >= 0
             activations = [step.attrs.get(each) for each in ("activation", "depthwise_activation")]
-            self._has_functions |= any((each or "") not in _PLAIN for each in activations)
+            functions = [str(each) for each in activations if (each or "") not in _PLAIN]
+            self._has_functions |= bool(functions)
+            if step.kernel == "unary":
+                functions.append(str(step.attrs["op"]))
+            self._functions.update(_FUNCTIONS.get(each, each) for each in functions)
             self._add_depthwise(plan, step)
 
     def _add_depthwise(self, plan: Plan, step: PlannedStep) -> None:
@@ -82,10 +89,12 @@ class Needs:
         """
         known = [f"(kernel_width == {k} && stride == {s})" for k, s in sorted(self._blocks)]
         ways = [f'algorithm == "{way}"' for way in sorted({*self.ways, "gemm"})]
+        functions = [f'name == "{each}"' for each in sorted(self._functions)]
         return NEEDS.substitute(
             gates=str(any_model or self._has_gates).lower(),
             functions=str(any_model or self._has_functions).lower(),
             ways=" || ".join(ways),
+            named=" ||\n         ".join(functions) or "false",
             blocks=" ||\n         ".join(known) or "false",
         )
 

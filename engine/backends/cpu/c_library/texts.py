@@ -34,6 +34,9 @@ constexpr bool kNeedsBf16 = false;
 constexpr bool needs_way([[maybe_unused]] std::string_view algorithm) {
   return $ways;
 }
+constexpr bool needs_function([[maybe_unused]] std::string_view name) {
+  return $named;
+}
 constexpr bool needs_depthwise([[maybe_unused]] size_t kernel_width,
                                [[maybe_unused]] size_t stride) {
   return $blocks;

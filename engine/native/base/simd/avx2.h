@@ -81,6 +81,7 @@ struct F32 {
   }
 };
 
+constexpr bool kHasVectors = true;
 constexpr bool kHasMasks = false;
 constexpr bool kHasHalf = false;
 using F32Half = F32;

@@ -53,6 +53,7 @@ struct F32 {
   friend F32 scale(F32 a, F32 n) { return {_mm512_scalef_ps(a.v, n.v)}; }
 };
 
+constexpr bool kHasVectors = true;
 constexpr bool kHasMasks = true;
 constexpr bool kHasHalf = true;
 

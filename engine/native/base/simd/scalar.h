@@ -75,6 +75,7 @@ struct F32 {
   }
 };
 
+constexpr bool kHasVectors = false;
 constexpr bool kHasMasks = false;
 constexpr bool kHasHalf = false;
 using F32Half = F32;

@@ -8,14 +8,13 @@
 namespace palm {
 namespace {
 
-// Blocks are for instruction sets worth their code.
-constexpr bool kHasBlocks = F32::lanes > 4 || F32::registers == 32;
 constexpr int kBlockRows = F32::registers == 32 ? 4 : 2, kColumns = 4;
 
 // A whole vector, or the first n lanes of the narrowest.
 template <class Vector, bool kMasked>
 struct Part {
   using V = Vector;
+  static constexpr bool kIsMasked = kMasked;
   static V load(const float* p, size_t n) {
     if constexpr (kMasked) return V::load(p, n);
     else return V::load(p);
@@ -173,10 +172,20 @@ void run_strips(const Depthwise& d, const Place& at) {
   each_vector(at, [&](auto part, size_t c, size_t n) { strip<decltype(part)>(d, at, c, n); });
 }
 
+// The rows of a place one by one, of its last channels, which are no whole vector.
+[[maybe_unused]] __attribute__((noinline)) void run_last(const Depthwise& d, Place at, size_t c,
+                                                         size_t n) {
+  const size_t end = at.row + at.rows;
+  for (at.rows = 1; at.row < end; ++at.row, at.y += static_cast<ptrdiff_t>(d.stride_y))
+    strip<Part<F32Half, true>>(d, at, c, n);
+}
+
 template <int kKernel, int kStride, bool kEdge>
 void run_blocks(const Depthwise& d, const Place& at) {
   each_vector(at, [&](auto part, size_t c, size_t n) {
-    block<decltype(part), kKernel, kStride, kEdge>(d, at, c, n);
+    // Blocks of their own would be as much code again.
+    if constexpr (kIsSmall && decltype(part)::kIsMasked) run_last(d, at, c, n);
+    else block<decltype(part), kKernel, kStride, kEdge>(d, at, c, n);
   });
 }
 
@@ -206,7 +215,7 @@ Tile block_of(size_t stride) {
 }
 
 Tile find_tile(const Depthwise& d) {
-  if constexpr (kHasBlocks) {
+  if constexpr (kHasVectors) {
     const size_t kernel = d.kernel_width, stride = d.stride_y;
     if (d.stride_x == stride && d.dilation_x == 1 && d.dilation_y == 1) {
       if (kernel == 3) return block_of<3>(stride);

@@ -13,13 +13,14 @@ namespace {
 
 constexpr size_t kWidest = 4, kMaxVectors = F32::registers == 32 ? kWidest : 3;
 
-// The most rows that a tile of 1, 2 ... vectors has.
-constexpr int kMostRows[3][kWidest] = {{8, 8, 6, 6}, {12, 12, 8, 6}, {12, 6, 4, 4}};
+// The most rows that a tile of 1, 2 ... vectors has: with AVX-512; else with 32 registers, 16, fewer.
+constexpr int kMostRows[4][kWidest] = {
+    {8, 8, 6, 6}, {12, 12, 8, 6}, {12, 6, 4, 4}, {8, 4, 3, 3}};
 constexpr size_t kMaxRows = 12;
 constexpr int most_rows(size_t vectors, bool half) {
   // Half vectors are done twice as fast.
   if (F32::lanes == 16) return half && vectors == 1 ? 12 : kMostRows[0][vectors - 1];
-  return kMostRows[F32::registers == 32 ? 1 : 2][vectors - 1];
+  return kMostRows[F32::registers == 32 ? 1 : F32::registers == 16 ? 2 : 3][vectors - 1];
 }
 
 // As many as are best for sums of `depth`: the end of a tile is a burst of work beside which the

@@ -40,33 +40,38 @@ void PALM_FN(unary_f32)(UnaryOp op, float alpha, float beta, size_t rows, size_t
   const Shape s{rows, n, x, x_stride, y, y_stride};
   const F32 one = F32::set(1.f), zero = F32::set(0.f), half = F32::set(0.5f);
   const F32 a = F32::set(alpha), b = F32::set(beta);
+// Where this library has a function.
+#define PALM_FUNCTION(op, ...)                             \
+  case UnaryOp::op:                                        \
+    if constexpr (needs(UnaryOp::op)) map(s, __VA_ARGS__); \
+    return;
   switch (op) {
-    case UnaryOp::kAbs: return map(s, [](F32 v) { return abs(v); });
-    case UnaryOp::kCeil: return map(s, [](F32 v) { return ceil(v); });
-    case UnaryOp::kClip: return map(s, [=](F32 v) { return clip(v, alpha, beta); });
-    case UnaryOp::kElu: return map(s, [=](F32 v) { return less(v, zero, a * (exp(v) - one), v); });
-    case UnaryOp::kErf: return map(s, [](F32 v) { return erf(v); });
-    case UnaryOp::kExp: return map(s, [](F32 v) { return exp(v); });
-    case UnaryOp::kFloor: return map(s, [](F32 v) { return floor(v); });
-    case UnaryOp::kGelu:
-      return map(s, [=](F32 v) { return half * v * (one + erf(v * F32::set(0.70710678f))); });
-    case UnaryOp::kGeluTanh:
-      return map(s, [=](F32 v) {
+    PALM_FUNCTION(kAbs, [](F32 v) { return abs(v); })
+    PALM_FUNCTION(kCeil, [](F32 v) { return ceil(v); })
+    PALM_FUNCTION(kClip, [=](F32 v) { return clip(v, alpha, beta); })
+    PALM_FUNCTION(kElu, [=](F32 v) { return less(v, zero, a * (exp(v) - one), v); })
+    PALM_FUNCTION(kErf, [](F32 v) { return erf(v); })
+    PALM_FUNCTION(kExp, [](F32 v) { return exp(v); })
+    PALM_FUNCTION(kFloor, [](F32 v) { return floor(v); })
+    PALM_FUNCTION(kGelu, [=](F32 v) { return half * v * (one + erf(v * F32::set(0.70710678f))); })
+    PALM_FUNCTION(kGeluTanh, [=](F32 v) {
         const F32 cube = fma(v * v * v, F32::set(0.044715f), v);
         return half * v * (one + tanh(cube * F32::set(0.79788456f)));
-      });
-    case UnaryOp::kHardSigmoid: return map(s, [=](F32 v) { return clip(fma(a, v, b), 0.f, 1.f); });
-    case UnaryOp::kHardSwish:
-      return map(s, [=](F32 v) { return v * clip(fma(v, F32::set(1.f / 6.f), half), 0.f, 1.f); });
-    case UnaryOp::kLeakyRelu: return map(s, [=](F32 v) { return less(v, zero, a * v, v); });
-    case UnaryOp::kMish: return map(s, mish);
-    case UnaryOp::kNeg: return map(s, [=](F32 v) { return v * F32::set(-1.f); });
-    case UnaryOp::kReciprocal: return map(s, [=](F32 v) { return one / v; });
-    case UnaryOp::kRound: return map(s, [](F32 v) { return round(v); });
-    case UnaryOp::kSigmoid: return map(s, [](F32 v) { return sigmoid(v); });
-    case UnaryOp::kSqrt: return map(s, [](F32 v) { return sqrt(v); });
-    case UnaryOp::kSwish: return map(s, [=](F32 v) { return v * sigmoid(a * v); });
-    case UnaryOp::kTanh: return map(s, [](F32 v) { return tanh(v); });
+      })
+    PALM_FUNCTION(kHardSigmoid, [=](F32 v) { return clip(fma(a, v, b), 0.f, 1.f); })
+    PALM_FUNCTION(kHardSwish, [=](F32 v) {
+      return v * clip(fma(v, F32::set(1.f / 6.f), half), 0.f, 1.f);
+    })
+    PALM_FUNCTION(kLeakyRelu, [=](F32 v) { return less(v, zero, a * v, v); })
+    PALM_FUNCTION(kMish, mish)
+    PALM_FUNCTION(kNeg, [=](F32 v) { return v * F32::set(-1.f); })
+    PALM_FUNCTION(kReciprocal, [=](F32 v) { return one / v; })
+    PALM_FUNCTION(kRound, [](F32 v) { return round(v); })
+    PALM_FUNCTION(kSigmoid, [](F32 v) { return sigmoid(v); })
+    PALM_FUNCTION(kSqrt, [](F32 v) { return sqrt(v); })
+    PALM_FUNCTION(kSwish, [=](F32 v) { return v * sigmoid(a * v); })
+    PALM_FUNCTION(kTanh, [](F32 v) { return tanh(v); })
+#undef PALM_FUNCTION
 // Those in unary.cc; without a default the compiler says which function has no case.
 #define PALM_UNARY(name, op, where, alpha, beta) PALM_CASE_##where(op)
 #define PALM_CASE_vectors(op)

@@ -8,19 +8,20 @@ namespace {
 struct Row {
   const char* name;
   UnaryOp op;
+  bool is_there;
   float alpha, beta;
 };
 
 constexpr Row kRows[] = {
-#define PALM_UNARY(name, op, where, alpha, beta) {#name, UnaryOp::op, alpha, beta},
+#define PALM_UNARY(name, op, where, alpha, beta) {#name, UnaryOp::op, needs(UnaryOp::op), alpha, beta},
 #include "kernels/unary/ops.inc"
 #undef PALM_UNARY
-    {"relu", UnaryOp::kClip, 0, INFINITY},
+    {"relu", UnaryOp::kClip, needs(UnaryOp::kClip), 0, INFINITY},
 };
 
 const Row& find_row(const std::string& name) {
   for (const Row& row : kRows)
-    if (name == row.name) return row;
+    if (row.is_there && name == row.name) return row;
   fail(Fault::kUnsupported, "no function %.40s", name.c_str());
 }
 
@@ -67,7 +68,8 @@ UnaryOp unary_by_name(const std::string& name) { return find_row(name).op; }
 
 std::vector<const char*> unary_names() {
   std::vector<const char*> names;
-  for (const Row& row : kRows) names.push_back(row.name);
+  for (const Row& row : kRows)
+    if (row.is_there) names.push_back(row.name);
   return names;
 }
 
@@ -92,29 +94,34 @@ void unary_f32_library(UnaryOp op, float alpha, float beta, size_t rows, size_t 
   constexpr auto softplus = [](float v) {
     return (v < 0.f ? 0.f : v) + std::log1p(std::exp(-std::fabs(v)));
   };
+// Where this library has a function.
+#define PALM_FUNCTION(op, ...)                     \
+  case UnaryOp::op:                                \
+    if constexpr (needs(UnaryOp::op)) __VA_ARGS__; \
+    return;
   switch (op) {
-    case UnaryOp::kAcos: return each([](float v) { return std::acos(v); });
+    PALM_FUNCTION(kAcos, each([](float v) { return std::acos(v); }))
     // musl's is finite below -1.
-    case UnaryOp::kAcosh: return each([](float v) { return v < 1.f ? NAN : std::acosh(v); });
-    case UnaryOp::kAsin: return each([](float v) { return std::asin(v); });
-    case UnaryOp::kAsinh: return each([](float v) { return std::asinh(v); });
-    case UnaryOp::kAtan: return each([](float v) { return std::atan(v); });
-    case UnaryOp::kAtanh: return each([](float v) { return std::atanh(v); });
-    case UnaryOp::kCelu:
-      return all([=](float v) { return v < 0.f ? alpha * std::expm1(v / alpha) : v; });
-    case UnaryOp::kCos: return each([](float v) { return std::cos(v); });
-    case UnaryOp::kCosh: return each([](float v) { return std::cosh(v); });
-    case UnaryOp::kLog: return each([](float v) { return std::log(v); });
-    case UnaryOp::kSelu:
-      return all([=](float v) { return beta * (v < 0.f ? alpha * std::expm1(v) : v); });
-    case UnaryOp::kSign:
-      return each([](float v) { return v > 0.f ? 1.f : v < 0.f ? -1.f : v != v ? v : 0.f; });
-    case UnaryOp::kSin: return each([](float v) { return std::sin(v); });
-    case UnaryOp::kSinh: return each([](float v) { return std::sinh(v); });
-    case UnaryOp::kSoftplus: return all(softplus);
-    case UnaryOp::kSoftsign: return each([](float v) { return v / (1.f + std::fabs(v)); });
-    case UnaryOp::kTan: return each([](float v) { return std::tan(v); });
-    case UnaryOp::kThresholdedRelu: return all([=](float v) { return v > alpha ? v : 0.f; });
+    PALM_FUNCTION(kAcosh, each([](float v) { return v < 1.f ? NAN : std::acosh(v); }))
+    PALM_FUNCTION(kAsin, each([](float v) { return std::asin(v); }))
+    PALM_FUNCTION(kAsinh, each([](float v) { return std::asinh(v); }))
+    PALM_FUNCTION(kAtan, each([](float v) { return std::atan(v); }))
+    PALM_FUNCTION(kAtanh, each([](float v) { return std::atanh(v); }))
+    PALM_FUNCTION(kCelu, all([=](float v) { return v < 0.f ? alpha * std::expm1(v / alpha) : v; }))
+    PALM_FUNCTION(kCos, each([](float v) { return std::cos(v); }))
+    PALM_FUNCTION(kCosh, each([](float v) { return std::cosh(v); }))
+    PALM_FUNCTION(kLog, each([](float v) { return std::log(v); }))
+    PALM_FUNCTION(kSelu, all([=](float v) { return beta * (v < 0.f ? alpha * std::expm1(v) : v); }))
+    PALM_FUNCTION(kSign, each([](float v) {
+      return v > 0.f ? 1.f : v < 0.f ? -1.f : v != v ? v : 0.f;
+    }))
+    PALM_FUNCTION(kSin, each([](float v) { return std::sin(v); }))
+    PALM_FUNCTION(kSinh, each([](float v) { return std::sinh(v); }))
+    PALM_FUNCTION(kSoftplus, all(softplus))
+    PALM_FUNCTION(kSoftsign, each([](float v) { return v / (1.f + std::fabs(v)); }))
+    PALM_FUNCTION(kTan, each([](float v) { return std::tan(v); }))
+    PALM_FUNCTION(kThresholdedRelu, all([=](float v) { return v > alpha ? v : 0.f; }))
+#undef PALM_FUNCTION
 // Those in simd.cc; without a default the compiler says which function has no case.
 #define PALM_UNARY(name, op, where, alpha, beta) PALM_CASE_##where(op)
 #define PALM_CASE_library(op)

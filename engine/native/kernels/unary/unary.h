@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "base/cpu.h"
+#include "base/needs.h"
 #include "base/step.h"
 
 namespace palm {
@@ -15,6 +16,17 @@ enum class UnaryOp {
 #include "kernels/unary/ops.inc"
 #undef PALM_UNARY
 };
+
+// Whether this library has it.
+constexpr bool needs(UnaryOp function) {
+  switch (function) {
+#define PALM_UNARY(name, op, where, alpha, beta) \
+  case UnaryOp::op: return needs_function(#name);
+#include "kernels/unary/ops.inc"
+#undef PALM_UNARY
+  }
+  return false;
+}
 
 // y[i * y_stride + j] = op(x[i * x_stride + j]), i < rows, j < n; y may be x.
 using UnaryFn = void (*)(UnaryOp op, float alpha, float beta, size_t rows, size_t n, const float* x,
