@@ -6,6 +6,9 @@ SOAK_FRAMES ?= 10000
 SOAK_MINUTES ?= 10
 SANITIZER ?= address,undefined
 ARGS ?=
+# Of bench-web. Backbones: ../shared/peers/backbones.py build/web/bench/backbones
+MODELS ?= $(sort $(wildcard models/*/*.palm $(filter-out %_sparse.tflite %_classifier.tflite,\
+	$(wildcard ../shared/teachers/*.tflite)) build/web/bench/backbones/*.onnx))
 # Debian has it in no folder of PATH.
 WINE ?= $(or $(shell command -v wine64),/usr/lib/wine/wine64)
 
@@ -173,8 +176,15 @@ web: .venv/.dev build/wheels/.made build/web/npm/.made ## PalmKit for browsers, 
 	@for module in $$(find build/web/palmkit -name '*.wasm'); do \
 		echo "$$module: $$(wc -c < $$module) bytes, $$(gzip -9 -c $$module | wc -c) by gzip"; done
 
-bench-web: .venv/.dev build/web/bench/.made ## times in Node beside onnxruntime-web, after `make web`; ARGS='--threads 2 --relaxed'
-	$(VENV) -m tests.engine.web.bench build/web/bench $(ARGS)
+bench-web: .venv/.dev build/wheels/.made build/web/bench/.made ## times in Chromium beside the web's other engines, after `make web`; MODELS='a.onnx' ARGS='--threads 2'
+	$(VENV) -m tests.engine.web.bench.networks build/web/bench/networks $(MODELS)
+	rm -rf build/web/bench/new
+	.venv/bin/palmkit build-runtime -q --models build/web/bench/networks/*.palm \
+		--isa wasm,wasm_relaxed -o build/web/bench/new
+	.venv/bin/cmake -E copy_directory_if_different build/web/bench/new build/web/bench/sources
+	$(ZIG_CONFIGURE) -S build/web/bench/sources -B build/web/bench/build $(FOR_WASM)
+	$(ZIG_CACHE) .venv/bin/cmake --build build/web/bench/build
+	$(VENV) -m tests.engine.web.bench build/web/bench $(MODELS) $(ARGS)
 
 wheel: build/release/.made ## build the wheel into dist, with the tools of .ci/release-lock.txt
 	rm -rf dist
@@ -228,7 +238,9 @@ build/web/npm/.made: kits/web/package.json kits/web/package-lock.json
 	@touch $@
 
 build/web/bench/.made:
-	npm install --prefix build/web/bench --no-save onnxruntime-web@1.30.0
+	npm install --prefix build/web/bench --no-save --ignore-scripts onnxruntime-web@1.30.0 \
+		@litertjs/core@2.5.3 @mediapipe/tasks-vision@1.1.0 @tensorflow/tfjs-tflite@0.0.1-alpha.10 \
+		@tensorflow/tfjs-core@4.9.0 @tensorflow/tfjs-backend-cpu@4.9.0
 	@touch $@
 
 build/release/.made: .ci/release-lock.txt | .venv/bin/python

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from xml.sax.saxutils import escape
@@ -18,12 +19,32 @@ from palmkit.engine.replacing import replacing
 _Value = Callable[[Result], "float | None"]
 
 
+@dataclass(frozen=True)
+class Method:
+    """How a comparison was measured, as sentences for its page.
+
+    runs: how the runs were timed. load: what a load time is of.
+    """
+
+    runs: str
+    load: str = "ms, in a fresh process that has the library"
+
+    @staticmethod
+    def of(schedule: Schedule) -> Method:
+        """Return that of engines in processes of their own."""
+        return Method(
+            f"{schedule.seconds:g} s of runs for each engine in {schedule.turns} turns, "
+            "one engine after the other, the others stopped; every run writes the inputs and reads "
+            f"the outputs; {schedule.loads} fresh processes for load and memory"
+        )
+
+
 def write(
     path: Path,
     comparisons: Sequence[Comparison],
     engines: Mapping[str, str],
     peaks: Mapping[int, float | None],
-    schedule: Schedule,
+    method: Method,
     precision: str,
 ) -> None:
     """Write the page, or for a name that ends with .md its tables; whole or not at all.
@@ -34,7 +55,7 @@ def write(
     if path.suffix.lower() == ".md":
         text = markdown(comparisons)
     else:
-        text = page(comparisons, engines, peaks, schedule, precision)
+        text = page(comparisons, engines, peaks, method, precision)
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as part:
         part.write_text(text, encoding="utf-8")
@@ -44,11 +65,11 @@ def page(
     comparisons: Sequence[Comparison],
     engines: Mapping[str, str],
     peaks: Mapping[int, float | None],
-    schedule: Schedule,
+    method: Method,
     precision: str,
 ) -> str:
     """Return the page's text."""
-    parts = [_machine(comparisons, engines, peaks, schedule, precision), _means(comparisons)]
+    parts = [_machine(comparisons, engines, peaks, method, precision), _means(comparisons)]
     for threads in sorted({each.threads for each in comparisons}):
         some = [each for each in comparisons if each.threads == threads]
         name = f"{threads} thread" + ("s" if threads > 1 else "")
@@ -57,9 +78,9 @@ def page(
     first = min((each.threads for each in comparisons), default=1)
     some = [each for each in comparisons if each.threads == first]
     parts.append("<h2>Load to first results</h2>")
-    parts.append(_cards(some, "ms, in a fresh process that has the library", _load))
-    parts.append("<h2>Memory added</h2>")
-    parts.append(_cards(some, "MB, by loading and first runs", _memory))
+    parts.append(_cards(some, method.load, _load))
+    if memory := _cards(some, "MB, by loading and first runs", _memory):
+        parts += ["<h2>Memory added</h2>", memory]
     parts += [_scaling(comparisons, engines), _refusals(comparisons, engines)]
     return _PAGE.replace("{style}", _STYLE).replace("{body}", "\n".join(filter(None, parts)))
 
@@ -68,7 +89,7 @@ def _machine(
     comparisons: Sequence[Comparison],
     engines: Mapping[str, str],
     peaks: Mapping[int, float | None],
-    schedule: Schedule,
+    method: Method,
     precision: str,
 ) -> str:
     versions = {result.engine: result.version for each in comparisons for result in each.results}
@@ -79,9 +100,7 @@ def _machine(
         "peak": f"{', '.join(known)} threads, GFLOP/s in float32, measured" if known else "",
         "engines": ", ".join(names),
         "precision": _precision(comparisons, precision),
-        "measured": f"{schedule.seconds:g} s of runs for each engine in {schedule.turns} turns, "
-        "one engine after the other, the others stopped; every run writes the inputs and reads "
-        f"the outputs; {schedule.loads} fresh processes for load and memory",
+        "measured": method.runs,
         "when": f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC",
     }
     rows = [f"<dt>{k}</dt><dd>{escape(v)}</dd>" for k, v in facts.items() if v]

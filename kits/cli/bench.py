@@ -352,9 +352,10 @@ def _write_report(
     peaks: dict[int, float | None],
     schedule: Schedule,
 ) -> None:
-    from palmkit.engine.bench.report import write
+    from palmkit.engine.bench.report import Method, write
 
-    write(Path(options.output), comparisons, titles, peaks, schedule, options.precision)
+    method = Method.of(schedule)
+    write(Path(options.output), comparisons, titles, peaks, method, options.precision)
     if not options.json:
         print(f"\n{options.output}")
 

@@ -14,7 +14,7 @@ constexpr bool kNeedsFunctions = true;  // as activations, beyond those that cla
 constexpr bool kNeedsBf16 = true;       // for products of float32
 // Of an algorithm of convolution: "gemm" suits every shape, and is always there.
 constexpr bool needs_way(std::string_view /*algorithm*/) { return true; }
-// Of a function of kernels/unary/ops.inc, also as an activation.
+// Of a function of kernels/unary/ops.inc, also as an activation, and of pow.
 constexpr bool needs_function(std::string_view /*name*/) { return true; }
 constexpr bool needs_depthwise(size_t /*kernel_width*/, size_t /*stride*/) { return true; }
 

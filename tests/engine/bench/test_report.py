@@ -14,7 +14,7 @@ from palmkit.engine.bench import table
 from palmkit.engine.bench.charts import Bar, bars
 from palmkit.engine.bench.comparison import Comparison, Result, Schedule
 from palmkit.engine.bench.measurement import Times
-from palmkit.engine.bench.report import write
+from palmkit.engine.bench.report import Method, write
 
 ENGINES = {"palmkit": "PalmKit", "ort": "ONNX Runtime", "mnn": "MNN"}
 PEAKS: dict[int, float | None] = {1: 100e9, 2: 200e9}
@@ -88,7 +88,7 @@ def test_text() -> None:
 
 def test_page(tmp_path: Path) -> None:
     path = tmp_path / "new" / "report.html"
-    write(path, COMPARISONS, ENGINES, PEAKS, Schedule(), "high")
+    write(path, COMPARISONS, ENGINES, PEAKS, Method.of(Schedule()), "high")
     text = path.read_text(encoding="utf-8")
     HTMLParser().feed(text)
     for expected in (
@@ -108,7 +108,7 @@ def test_page(tmp_path: Path) -> None:
 
 def test_tables_for_documents(tmp_path: Path) -> None:
     path = tmp_path / "table.md"
-    write(path, COMPARISONS, ENGINES, PEAKS, Schedule(), "high")
+    write(path, COMPARISONS, ENGINES, PEAKS, Method.of(Schedule()), "high")
     times, loads = path.read_text(encoding="utf-8").split("\n\n")
     assert times.splitlines()[2:] == [
         "| a<b>.onnx | 2 | 4 ONNX Runtime | 2.00 | 1.25 | 2.5 ONNX Runtime | 2.00 |",
@@ -129,7 +129,7 @@ def test_page_is_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(os, "replace", fail)
     with pytest.raises(OSError, match="no space"):
-        write(path, COMPARISONS, ENGINES, PEAKS, Schedule(), "high")
+        write(path, COMPARISONS, ENGINES, PEAKS, Method.of(Schedule()), "high")
     assert path.read_text() == "old" and os.listdir(tmp_path) == ["report.html"]
 
 

@@ -68,8 +68,9 @@ class Needs:
             activations = [step.attrs.get(each) for each in ("activation", "depthwise_activation")]
             functions = [str(each) for each in activations if (each or "") not in _PLAIN]
             self._has_functions |= bool(functions)
-            if step.kernel == "unary":
-                functions.append(str(step.attrs["op"]))
+            op = str(step.attrs.get("op", ""))
+            if step.kernel == "unary" or (step.kernel, op) == ("binary", "pow"):
+                functions.append(op)
             self._functions.update(_FUNCTIONS.get(each, each) for each in functions)
             self._add_depthwise(plan, step)
 

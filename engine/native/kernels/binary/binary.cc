@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/needs.h"
 #include "kernels/activation.h"
 
 namespace palm {
@@ -22,9 +23,12 @@ constexpr NamedOp kOps[] = {{"add", BinaryOp::kAdd}, {"sub", BinaryOp::kSub},
                             {"max", BinaryOp::kMax}, {"min", BinaryOp::kMin},
                             {"pow", BinaryOp::kPow}, {"mul_add", BinaryOp::kMulAdd}};
 
+// It takes the C library's.
+constexpr bool kNeedsPow = needs_function("pow");
+
 BinaryOp op_by_name(const std::string& name) {
   for (const NamedOp& row : kOps)
-    if (name == row.name) return row.op;
+    if (name == row.name && (kNeedsPow || row.op != BinaryOp::kPow)) return row.op;
   fail(Fault::kUnsupported, "no op %.40s", name.c_str());
 }
 
@@ -193,7 +197,8 @@ BinaryFn find_binary(uint32_t isa) {
   PALM_EVERY_SET_WAS_TRIED;
 }
 
-void binary_f32_library(const Binary& m) {
+void binary_f32_library([[maybe_unused]] const Binary& m) {
+  if constexpr (!kNeedsPow) return;
   for (size_t i = 0; i < m.rows; ++i) {
     const ptrdiff_t at = static_cast<ptrdiff_t>(i);
     for (size_t j = 0; j < m.n; ++j) {

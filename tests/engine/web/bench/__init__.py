@@ -1,0 +1,1 @@
+"""PalmKit in Chromium beside other engines of the web: `make bench-web`."""
