@@ -250,7 +250,7 @@ class _Budget:
 def first_dims() -> list[Mapping[str, int]]:
     """Return the network's input sizes for whole pictures, and for places seen closer."""
     shapes = (rows([(0, 0, 1, 1)] * (n + 1), CLOSER_SIDE, ROW).shape for n in range(MOST_CLOSER))
-    closer = [{"height": height, "width": width} for height, width in shapes]
+    closer = [{"height": height, "width": width} for height, width in (*shapes, *SHEETS)]
     # The third of the sizes is seldom seen: only by the usual ratios.
     every = [*picture_dims(SIZES), *picture_dims(SIZES[:2], OTHER_RATIOS), *closer]
     return [dims for place, dims in enumerate(every) if dims not in every[:place]]

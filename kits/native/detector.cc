@@ -129,42 +129,48 @@ Candidates Detector::infer_whole(View image, const Box& area, int size, float mi
 
 Candidates Detector::infer_parts(View image, const Box& area, const std::vector<Part>& parts,
                                  int side, float min_score) const {
-  const int count = static_cast<int>(parts.size()), rows = (count + kRow - 1) / kRow;
-  const auto sheet = holding({std::min(count, kRow) * side, rows * side});
-  const Part whole = part_of_box(area);
+  const Sheet sheet = rows_of(parts, side, kRow);
+  if (holds(sheet.size)) return infer_sheet(image, area, sheet, min_score, max_enlarged_);
   Candidates found{keypoints_, {}, {}, {}};
-  if (!sheet) {
-    for (const Part& part : parts)
-      found.add(uncut(infer(image, part, {side, side}, min_score, max_enlarged_), part, whole));
-    return found;
-  }
-  Picture canvas(sheet->width, sheet->height);
+  for (const Part& part : parts)
+    found.add(
+        uncut(infer(image, part, {side, side}, min_score, max_enlarged_), part, part_of_box(area)));
+  return found;
+}
+
+Candidates Detector::infer_sheet(View image, const Box& area, const Sheet& sheet, float min_score,
+                                 double max_scale) const {
+  const palm_kits_size size = holding(sheet.size).value_or(sheet.size);
+  Picture canvas(size.width, size.height);
   std::vector<palm_kits_placement> placements;
-  for (int i = 0; i < count; ++i) {
-    const Part& at = parts[static_cast<size_t>(i)];
+  for (size_t i = 0; i < sheet.parts.size(); ++i) {
+    const Part& at = sheet.parts[i];
     const palm_kits_part part{at[0], at[1], at[2], at[3]};
-    const Fitted fitted = letterbox(image, clipped(&part, image), side, side, max_enlarged_);
+    const Box& cell = sheet.cells[i];
+    const Fitted fitted =
+        letterbox(image, clipped(&part, image), cell.width(), cell.height(), max_scale);
     placements.push_back(fitted.placement);
-    for (int y = 0; y < side; ++y)
-      std::copy_n(fitted.canvas.row(y), 3 * side,
-                  canvas.row(i / kRow * side + y) + 3 * (i % kRow) * side);
+    for (int y = 0; y < cell.height(); ++y)
+      std::copy_n(fitted.canvas.row(y), 3 * cell.width(), canvas.row(cell.top + y) + 3 * cell.left);
   }
   const Candidates seen = decoded(canvas, min_score);
-  for (int i = 0; i < count; ++i) {
-    const auto left = static_cast<float>(i % kRow * side),
-               top = static_cast<float>(i / kRow * side);
-    const auto length = static_cast<float>(side);
+  Candidates found{keypoints_, {}, {}, {}};
+  for (size_t i = 0; i < sheet.parts.size(); ++i) {
+    const auto left = static_cast<float>(sheet.cells[i].left);
+    const auto top = static_cast<float>(sheet.cells[i].top);
+    const auto right = static_cast<float>(sheet.cells[i].right);
+    const auto bottom = static_cast<float>(sheet.cells[i].bottom);
     Candidates own = seen.take([&](size_t row) {
       const Corners<float>& box = seen.boxes[row];
       const float x = (box[0] + box[2]) / 2, y = (box[1] + box[3]) / 2;
-      return x >= left && x < left + length && y >= top && y < top + length;
+      return x >= left && x < right && y >= top && y < bottom;
     });
     for (Corners<float>& box : own.boxes)
       box = {box[0] - left, box[1] - top, box[2] - left, box[3] - top};
     for (size_t k = 0; k < own.points.size(); k += 2)
       own.points[k] -= left, own.points[k + 1] -= top;
-    place(placements[static_cast<size_t>(i)], own);
-    found.add(uncut(own, parts[static_cast<size_t>(i)], whole));
+    place(placements[i], own);
+    found.add(uncut(own, sheet.parts[i], part_of_box(area)));
   }
   return found;
 }

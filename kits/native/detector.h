@@ -4,6 +4,7 @@
 
 #include "detection.h"
 #include "network.h"
+#include "sheets.h"
 #include "steady.h"
 #include "warp.h"
 
@@ -31,6 +32,11 @@ class Detector {
   // pixels. Those that a part's side cuts are left out.
   Candidates infer_parts(View image, const Box& area, const std::vector<Part>& parts, int side,
                          float min_score) const;
+  // The same of the parts of a sheet, enlarged by max_scale at most.
+  Candidates infer_sheet(View image, const Box& area, const Sheet& sheet, float min_score,
+                         double max_scale) const;
+  // Whether one of its sizes holds another.
+  bool holds(palm_kits_size wanted) const { return holding(wanted).has_value(); }
   // All candidates in a part, which may exceed the picture.
   Candidates infer(View image, const Part& part, palm_kits_size input, float min_score,
                    double max_scale) const;

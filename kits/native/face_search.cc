@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 namespace palm_kits {
 namespace {
@@ -12,6 +13,9 @@ constexpr size_t kKeypoints = 5, kMostCloser = 8, kCrowdProbes = 4;
 constexpr double kMaxEnlarged = 2.0, kQuickFace = 24, kTinyFace = 12, kDoubt = 0.35;
 constexpr double kTinyDoubt = 1.0 / 12, kReach = 3, kConfirmed = 1.0 / 8;
 constexpr double kCrowdScores[] = {0.65, 0.45};
+constexpr double kStep = 2, kMostEnlarged = 3, kHeat[] = {0.05, 0.1}, kWindow = 1.5;
+constexpr double kLeastWindow = 8, kTooLarge = 96, kCompany = 0.5;
+constexpr size_t kOthers = 5;
 
 float longer_side(const Corners<float>& box) { return std::max(box[2] - box[0], box[3] - box[1]); }
 
@@ -72,6 +76,41 @@ std::vector<Part> surroundings(const Candidates& found, const Box& area, size_t 
   return parts;
 }
 
+bool shows_place(const Sheet& sheet, const Corners<float>& place) {
+  return std::any_of(sheet.parts.begin(), sheet.parts.end(), [&](const Part& part) {
+    bool is_inside = true;
+    for (size_t i = 0; i < 2; ++i) {
+      const auto low = static_cast<float>(part[i]);
+      is_inside =
+          is_inside && place[i] >= low && place[i + 2] <= low + static_cast<float>(part[i + 2]);
+    }
+    return is_inside;
+  });
+}
+
+// A crowd's faces that score at least min_score, those of less than `small` pixels by their
+// company.
+Candidates in_company(const Candidates& found, double min_score, double small) {
+  const Candidates others =
+      merged(found.take([&](size_t row) { return found.scores[row] >= kCrowdScores[1]; }));
+  const auto bonus = static_cast<float>(std::exp(-kCompany));
+  Candidates raised = found;
+  std::vector<double> least;
+  for (size_t row = 0; row < found.size(); ++row) {
+    const float side = longer_side(found.boxes[row]);
+    size_t like = 0;  // itself, too
+    for (const Corners<float>& each : others.boxes) {
+      const float ratio = side / longer_side(each);
+      like += ratio > 0.5f && ratio < 2.f;
+    }
+    const bool is_small = side<static_cast<float>(small), is_in_company = like> kOthers;
+    const float score = std::min(std::max(found.scores[row], 0.f), 1.f);
+    raised.scores[row] = is_small && is_in_company ? score / (score + (1 - score) * bonus) : score;
+    least.push_back(is_small && !is_in_company ? confirmed(min_score) : min_score);
+  }
+  return merged(raised.take([&](size_t row) { return raised.scores[row] >= least[row]; }));
+}
+
 }  // namespace
 
 FaceSearch::FaceSearch(const Options& options, const palm_kits_network* network)
@@ -118,7 +157,7 @@ Candidates FaceSearch::closer(View image, const Box& area, double min_score, dou
   const bool is_enough = enough && sure.size() >= enough;
   if (is_enough || scale == kMaxEnlarged || !is_worth_it) return sure;
   const std::vector<Part> parts = surroundings(doubtful, area, kMostCloser + 1);
-  if (parts.size() > kMostCloser) return crowd(image, area, min_score, parts, sure, scale);
+  if (parts.size() > kMostCloser) return crowd(image, area, min_score, parts, seen, scale);
   Candidates found = without_doubt(sure, scale, min_score);
   const auto score = static_cast<float>(confirmed(min_score));
   // The likeliest first; only if it is a face, all others.
@@ -130,20 +169,74 @@ Candidates FaceSearch::closer(View image, const Box& area, double min_score, dou
   return merged(found);
 }
 
-// Looks at the likeliest parts and, if they show faces, at the whole in more pixels.
+// Looks at the likeliest parts and, if they show faces, at all that may be small ones.
 Candidates FaceSearch::crowd(View image, const Box& area, double min_score,
-                             const std::vector<Part>& parts, const Candidates& sure,
+                             const std::vector<Part>& parts, const Candidates& seen,
                              double scale) const {
   const auto count = static_cast<ptrdiff_t>(is_video_ ? 1 : kCrowdProbes);
   const double least = std::min({confirmed(min_score), kCrowdScores[0], kCrowdScores[1]});
   const Candidates best = merged(detector_.infer_parts(
       image, area, {parts.begin(), parts.begin() + count}, kCloserSide, static_cast<float>(least)));
-  bool is_crowd = false;
-  for (size_t row = 0; row < std::min<size_t>(best.size(), 2); ++row)
-    is_crowd = is_crowd || scores(best, row, confirmed(min_score)) ||
-               (!is_video_ && best.scores[row] >= kCrowdScores[row]);
-  if (is_crowd) return detector_.search(image, area, size_, static_cast<float>(min_score), 0);
+  bool is_crowd = false, is_sure = false;
+  for (size_t row = 0; row < std::min<size_t>(best.size(), 2); ++row) {
+    is_crowd = is_crowd || best.scores[row] >= kCrowdScores[row];
+    is_sure = is_sure || scores(best, row, confirmed(min_score));
+  }
+  if (is_crowd && !is_video_) return ever_closer(image, area, min_score, seen, scale);
+  if (is_sure) return detector_.search(image, area, size_, static_cast<float>(min_score), 0);
+  const Candidates sure =
+      merged(seen.take([&](size_t row) { return scores(seen, row, min_score); }));
   return without_doubt(sure, scale, min_score);
+}
+
+// Looks ever closer where small faces may be, until none is left. What is small counts as the
+// closest look that shows it scores it.
+Candidates FaceSearch::ever_closer(View image, const Box& area, double min_score, Candidates seen,
+                                   double scale) const {
+  std::vector<palm_kits_size> sizes;
+  for (const palm_kits_size& each : sheet_sizes())
+    if (detector_.holds(each)) sizes.push_back(each);
+  int longest = 0;
+  for (const palm_kits_size& each : sizes)
+    longest = std::max(longest, std::min(each.width, each.height));
+  // A network that runs at no such size sees the whole in more pixels.
+  if (!longest) return detector_.search(image, area, size_, static_cast<float>(min_score), 0);
+  const double first_scale = scale;
+  const auto looks =
+      1 + static_cast<int>(std::ceil(std::log(kMostEnlarged / scale) / std::log(kStep)));
+  Candidates found{kKeypoints, {}, {}, {}};
+  for (int look = 0; look < looks; ++look) {
+    const auto heat = static_cast<float>(kHeat[look > 0]);
+    const double closer = std::min(scale * kStep, kMostEnlarged);
+    const auto small = static_cast<float>(kQuickFace * closer / scale / kStep);
+    const auto is_hot = [&](size_t row) {
+      return longer_side(seen.boxes[row]) * static_cast<float>(scale) < small &&
+             seen.scores[row] >= heat;
+    };
+    found.add(seen.take([&](size_t row) { return !is_hot(row); }));
+    const Candidates hot = seen.take(is_hot);
+    const Boxes places = windows(hot.boxes, kWindow, kLeastWindow / scale, area);
+    Boxes wanted;  // a middle outside of the area has no window
+    std::copy_if(places.begin(), places.end(), std::back_inserter(wanted),
+                 [](const Corners<float>& each) { return each[2] > each[0] && each[3] > each[1]; });
+    std::vector<bool> is_shown(hot.size());
+    Candidates next{kKeypoints, {}, {}, {}};
+    for (const Sheet& sheet :
+         sheets(rectangles(wanted, kGap / closer, longest / closer - 1), closer, sizes)) {
+      next.add(detector_.infer_sheet(image, area, sheet, static_cast<float>(kHeat[0]), closer));
+      for (size_t row = 0; row < places.size(); ++row)
+        is_shown[row] = is_shown[row] || shows_place(sheet, places[row]);
+    }
+    found.add(hot.take([&](size_t row) { return !is_shown[row]; }));
+    scale = closer;
+    seen = next.take([&](size_t row) {
+      return longer_side(next.boxes[row]) * static_cast<float>(scale) <
+             static_cast<float>(kTooLarge);
+    });
+    if (!seen.size()) break;
+  }
+  found.add(seen);
+  return in_company(found, min_score, kQuickFace / first_scale);
 }
 
 }  // namespace palm_kits

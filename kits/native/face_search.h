@@ -24,7 +24,9 @@ class FaceSearch {
   Candidates closer(View image, const Box& area, double min_score, double scale,
                     size_t enough) const;
   Candidates crowd(View image, const Box& area, double min_score, const std::vector<Part>& parts,
-                   const Candidates& sure, double scale) const;
+                   const Candidates& seen, double scale) const;
+  Candidates ever_closer(View image, const Box& area, double min_score, Candidates seen,
+                         double scale) const;
 
   const Detector detector_;
   const int size_, tile_;

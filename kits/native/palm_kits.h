@@ -395,8 +395,7 @@ typedef struct palm_kits_hand {
 PALM_KITS_API const char *palm_kits_gesture_name(int32_t gesture);
 
 /* Finds faces, best first. The network has the contract of face_detector: input image, outputs
- * score_s, box_s and points_s for s = 8, 16 and 32. Of a crowd's picture Python sees small faces
- * closer than the 640 pixels that it is seen in here. */
+ * score_s, box_s and points_s for s = 8, 16 and 32. */
 typedef struct palm_kits_faces palm_kits_faces;
 PALM_KITS_API palm_kits_status palm_kits_faces_create(const palm_kits_network *detector,
                                                       const palm_kits_options *options,

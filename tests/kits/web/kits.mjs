@@ -27,7 +27,7 @@ const [hands, handFrames] = await look(kits.GestureRecognizer, "recognize", hand
 const [few] = await look(kits.FaceDetector, "detect", group, { max_faces: 1 });
 // Longer pictures than those of most cameras.
 const long = [];
-for (const [width, height] of [[1200, 400], [320, 640], [900, 300]]) {
+for (const [width, height] of [[1200, 400], [320, 640], [900, 300], [1200, 300]]) {
   const data = readFileSync(`${folder}/${width}x${height}.rgba`);
   const detector = await kits.FaceDetector.create();
   long.push(detector.detect({ width, height, data }));

@@ -18,7 +18,7 @@ pytestmark = needs_package
 OFF, OFF_SCORE, OFF_MASK = 0.05, 1e-3, 1e-4
 PROGRAM = "../../kits/web/kits.mjs"
 # As kits.mjs has them.
-LONG = ((1200, 400), (320, 640), (900, 300))
+LONG = ((1200, 400), (320, 640), (900, 300), (1200, 300))
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def hands() -> Image:
 
 @pytest.fixture(scope="module")
 def long(astronaut: Image) -> list[Image]:
-    """Return pictures of two faces far apart, 3 to 1 and 1 to 2."""
+    """Return pictures of two faces far apart, up to 4 to 1; what is round them may be a crowd."""
     pictures = list[Image]()
     for width, height in LONG:
         side = min(width, height)
