@@ -59,14 +59,19 @@ class Convolve(nn.Module):
     ) -> None:
         """Build it; channels in and out, side of the kernel, stride, groups."""
         super().__init__()
-        self.total = max(kernel - stride, 0)
-        self.convolution = nn.Conv2d(inputs, outputs, kernel, stride, groups=groups, bias=False)
+        # One more row and column at the end where the stride is two.
+        self.uneven = kernel > 1 and stride > 1
+        padding = 0 if self.uneven else kernel // 2
+        self.convolution = nn.Conv2d(
+            inputs, outputs, kernel, stride, padding, groups=groups, bias=False
+        )
         self.norm = nn.BatchNorm2d(outputs, momentum=0.03)
 
     def forward(self, x: Tensor) -> Tensor:
         """Map float32[n, inputs, h, w] to float32[n, outputs, h / stride, w / stride]."""
-        before, after = self.total // 2, self.total - self.total // 2
-        y: Tensor = self.norm(self.convolution(functional.pad(x, (before, after) * 2)))
+        if self.uneven:
+            x = functional.pad(x, (0, 1, 0, 1))
+        y: Tensor = self.norm(self.convolution(x))
         return y
 
 
@@ -92,38 +97,42 @@ class Inverted(nn.Module):
 class MobileNetV2(nn.Module):
     """The network without its classifier: maps at strides 2 to 32."""
 
-    def __init__(self) -> None:
-        """Build it with random weights."""
+    def __init__(self, stages: int = len(STAGES)) -> None:
+        """Build as many of its stages with random weights."""
         super().__init__()
         self.stem = Convolve(3, 32, 3, 2)
-        stages: list[nn.Module] = []
+        built: list[nn.Module] = []
         inputs = 32
-        for expansion, width, count, stride in STAGES:
+        for expansion, width, count, stride in STAGES[:stages]:
             blocks = [Inverted(inputs, width, expansion, stride)]
             blocks += [Inverted(width, width, expansion, 1) for _ in range(count - 1)]
-            stages.append(nn.Sequential(*blocks))
+            built.append(nn.Sequential(*blocks))
             inputs = width
-        self.stages = nn.ModuleList(stages)
+        self.stages = nn.ModuleList(built)
+        self.last = {*LAST[:-1], stages - 1}
 
     def forward(self, x: Tensor) -> list[Tensor]:
-        """Map float32[n, 3, h, w], RGB 0..1, to maps of CHANNELS at strides 2 to 32."""
-        x = functional.relu6(self.stem(2 * x - 1))
+        """Map float32[n, 3, h, w], RGB 0..1, to maps at strides 2 to 32, the last of each."""
+        x = functional.relu6(self.stem(x))
         maps: list[Tensor] = []
         for index, stage in enumerate(self.stages):
             x = stage(x)
-            if index in LAST:
+            if index in self.last:
                 maps.append(x)
         return maps
 
 
-def pretrained(path: Path, images: Tensor) -> MobileNetV2:
-    """Return the network with the weights of a file that `write` wrote.
+def pretrained(path: Path, images: Tensor, stages: int = len(STAGES)) -> MobileNetV2:
+    """Return so many stages of the network with the weights of a file that `write` wrote.
 
     images: float32[n, 3, h, w], RGB 0..1, which the normalisations take their statistics from.
     """
-    network = MobileNetV2()
-    network.to(images.device)
-    start_with(network, read(path), images)
+    network = MobileNetV2(stages).to(images.device)
+    count = sum(isinstance(module, nn.Conv2d) for module in network.modules())
+    (weight, bias), *others = read(path)[:count]
+    # The published network sees colours from -1 to 1.
+    first = weight, bias - weight.sum(axis=(1, 2, 3))
+    start_with(network, [first, *others], images, unit=2)
     return network
 
 

@@ -35,8 +35,8 @@ SIDES = {"person_finder": (128, 64)}
 def describe(task: str, metrics: Mapping[str, object]) -> dict[str, str]:
     """Return the model file's metadata."""
     side, found = SIDES.get(task, (SIZE, SIZE))
-    # The larger network of a task differs in nothing else.
-    same = task.removesuffix("_best")
+    # The larger networks of a task differ in nothing else.
+    same = task.removesuffix("_best").removesuffix("_published")
     return {
         "kit": KITS.get(same, same),
         "name": task,

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from palmkit.models.segmentation.backbone import CHANNELS, MobileNetV2
 from palmkit.models.training.blocks import Separable, convolve
 
 SIZE = 256
@@ -72,7 +73,8 @@ class Widths(NamedTuple):
     channels: at strides 2 to 32. blocks, kernels: at strides 4 to 32. decoder: channels at strides
     16 to 2, or to 4, which makes a mask of half the size. light: from this step of the decoder on,
     depthwise convolutions alone. contexts: stages, from stride 4 on, that are followed by global
-    context; the last always is.
+    context; the last always is. published: how many stages of MobileNetV2, whose channels these
+    then have to be, stand in the stages' place; 0: none.
     """
 
     channels: tuple[int, ...]
@@ -81,6 +83,7 @@ class Widths(NamedTuple):
     decoder: tuple[int, ...]
     light: int
     contexts: tuple[int, ...] = ()
+    published: int = 0
 
 
 PORTRAIT = Widths((16, 32, 48, 96, 144), (0, 1, 6, 8), (3, 3, 5, 5), (48, 32, 32, 16), 2, (1, 2))
@@ -89,9 +92,12 @@ FINDER = Widths((16, 32, 48, 80, 112), (0, 1, 6, 8), (3, 3, 5, 5), (48, 32, 32),
 PORTRAIT_BEST = Widths(
     (24, 48, 96, 192, 320), (1, 2, 7, 8), (3, 3, 5, 5), (96, 64, 48, 24), 2, (1, 2)
 )
+# As large as the best, and knows ImageNet's classes before it learns; see the card of that one.
+PORTRAIT_PUBLISHED = Widths((*CHANNELS[:-1], 160), (), (), (96, 64, 48, 24), 2, published=6)
 WIDTHS = {
     "portrait": PORTRAIT,
     "portrait_best": PORTRAIT_BEST,
+    "portrait_published": PORTRAIT_PUBLISHED,
     "hair": HAIR,
     "person_finder": FINDER,
 }
@@ -110,13 +116,13 @@ class Maps(NamedTuple):
     features: list[Tensor]
 
 
-class MaskNetwork(nn.Module):
-    """A network from RGB 0..1 to one logit a pixel."""
+class Encoder(nn.Module):
+    """Residual stages of separable convolutions: maps at strides 2 to 32."""
 
-    def __init__(self, widths: Widths = PORTRAIT) -> None:
-        """Build a network of this size."""
+    def __init__(self, widths: Widths) -> None:
+        """Build an encoder of this size."""
         super().__init__()
-        channels, decoder = widths.channels, widths.decoder
+        channels = widths.channels
         self.stem = convolve(3, channels[0], 3, 2)
         stages: list[nn.Module] = []
         for index, (count, kernel) in enumerate(zip(widths.blocks, widths.kernels, strict=True)):
@@ -128,11 +134,45 @@ class MaskNetwork(nn.Module):
                 )
             )
         self.stages = nn.ModuleList(stages)
-        self.contexts = nn.ModuleList(
+        contexts = (
             Context(width) if index in widths.contexts else nn.Identity()
             for index, width in enumerate(channels[1:-1])
         )
-        self.context = Context(channels[-1])
+        self.contexts = nn.ModuleList([*contexts, Context(channels[-1])])
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        """Map float32[n, 3, h, w], RGB 0..1, to maps at strides 2 to 32."""
+        x = functional.relu(self.stem(x))
+        maps = [x]
+        for stage, context in zip(self.stages, self.contexts, strict=True):
+            x = context(stage(x))
+            maps.append(x)
+        return maps
+
+
+class Published(nn.Module):
+    """MobileNetV2's first stages, and global context: maps at strides 2 to 32."""
+
+    def __init__(self, widths: Widths) -> None:
+        """Build it with random weights."""
+        super().__init__()
+        self.network = MobileNetV2(widths.published)
+        self.context = nn.Conv2d(widths.channels[-1], widths.channels[-1], 1)
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        """Map float32[n, 3, h, w], RGB 0..1, to maps at strides 2 to 32."""
+        *maps, last = self.network(x)
+        return [*maps, last + self.context(last.mean(dim=(2, 3), keepdim=True))]
+
+
+class MaskNetwork(nn.Module):
+    """A network from RGB 0..1 to one logit a pixel."""
+
+    def __init__(self, widths: Widths = PORTRAIT) -> None:
+        """Build a network of this size."""
+        super().__init__()
+        channels, decoder = widths.channels, widths.decoder
+        self.encoder = Published(widths) if widths.published else Encoder(widths)
         merges: list[nn.Module] = []
         above = channels[-1]
         for step, (width, beside) in enumerate(zip(decoder, channels[-2::-1], strict=False)):
@@ -144,11 +184,8 @@ class MaskNetwork(nn.Module):
 
     def forward(self, x: Tensor) -> Maps:
         """Predict from float32[n, 3, h, w], sides multiples of 32."""
-        x = functional.relu(self.stem(x))
-        maps = [x]
-        for stage, context in zip(self.stages, (*self.contexts, self.context), strict=True):
-            x = context(stage(x))
-            maps.append(x)
+        maps = self.encoder(x)
+        x = maps[-1]
         features = maps[1:4]
         for merge, beside in zip(self.merges, maps[3::-1], strict=False):
             x = merge(x, beside)
@@ -164,8 +201,7 @@ class ExportedNetwork(nn.Module):
         """Wrap a trained network, whose first convolution takes the division by 255."""
         super().__init__()
         self.network = network
-        first = network.stem[0]
-        assert isinstance(first, nn.Conv2d)
+        first = next(each for each in network.modules() if isinstance(each, nn.Conv2d))
         with torch.no_grad():
             first.weight /= 255
 

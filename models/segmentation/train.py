@@ -3,8 +3,9 @@
 `python -m palmkit.models.segmentation.train PACK OUT --task portrait --teacher TEACHER.npz --stage
 guide --encoder ENCODER.npz` trains the guide, and without the stage, with `--guide GUIDE.pt`, the
 network that ships beside it, or beside the mean of several, `--guide A.pt,B.pt`: `--network best`
-the larger one. A guide may learn beside earlier ones too. All go on from OUT/checkpoint.pt where
-there is one; `--start` is a checkpoint or a .palm of which only the weights are taken.
+the larger one, `--network published --encoder ENCODER.npz` one that starts as guides do. A guide
+may learn beside earlier ones too. All go on from OUT/checkpoint.pt where there is one; `--start` is
+a checkpoint or a .palm of which only the weights are taken.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from typing import Any, ClassVar, TypeVar, cast
 import torch
 from torch import Tensor, nn
 
-from palmkit.models.segmentation.backbone import MobileNetV2, pretrained
+from palmkit.models.segmentation.backbone import STAGES, MobileNetV2, pretrained
 from palmkit.models.segmentation.compose import Batch, Composer, patched, roughen
 from palmkit.models.segmentation.dataset import Bank
 from palmkit.models.segmentation.guide import Guide, Guides, folded
 from palmkit.models.segmentation.losses import PARTS, mask_loss
-from palmkit.models.segmentation.network import SIZE, WIDTHS, Maps, MaskNetwork
+from palmkit.models.segmentation.network import SIZE, WIDTHS, Maps, MaskNetwork, Published
 from palmkit.models.segmentation.teacher_network import SelfieNetwork
 from palmkit.models.training.loop import Recipe, Recorded, Trainer, read_options, train
 from palmkit.models.training.start import start_from
@@ -44,8 +45,9 @@ class MaskRecipe(Recipe):
     """Hyperparameters of a mask network's training.
 
     pool: how many batches of compositions wait with the guide's output. reuse: steps for each batch
-    that is renewed. network: "fast" or "best". stage: "guide" or "mask". guide, start, encoder:
-    files; several guides are separated by commas.
+    that is renewed. network: "fast", "best" or "published". stage: "guide" or "mask". guide, start,
+    encoder: files; several guides are separated by commas. The encoder is of guides, or of the
+    published network.
     """
 
     task: str = "portrait"
@@ -153,6 +155,9 @@ class MaskTrainer(Composing):
         torch.manual_seed(recipe.seed)
         if network is None:
             network = MaskNetwork(WIDTHS[recipe.model])
+            if recipe.encoder and isinstance(network.encoder, Published):
+                stages = WIDTHS[recipe.model].published
+                network.encoder.network = read_encoder(recipe, bank, stages)
         super().__init__(recipe, network, bank, device)
         self.reuse = recipe.reuse
         self.guide: nn.Module | None = None
@@ -231,7 +236,7 @@ class GuideTrainer(MaskTrainer):
         torch.manual_seed(recipe.seed)
         encoder = MobileNetV2()
         if recipe.encoder:
-            encoder = pretrained(Path(recipe.encoder), sample(bank, recipe.task))
+            encoder = read_encoder(recipe, bank)
         network = Guide(teacher.to(device).eval(), encoder)
         super().__init__(recipe, bank, device, earlier, network)
 
@@ -243,6 +248,8 @@ def main(arguments: Iterable[str] | None = None) -> None:
         raise SystemExit(
             f"--task, --network: expected one of {', '.join(WIDTHS)}, got {recipe.model}"
         )
+    if recipe.encoder and recipe.stage == "mask" and not WIDTHS[recipe.model].published:
+        raise SystemExit(f"--encoder: --network {recipe.network} has no published encoder")
     bank = Bank(options.pack, recipe.task, device)
     guide = read_guide(options.teacher, recipe.guide)
     if recipe.stage == "guide":
@@ -259,6 +266,11 @@ def sample(bank: Bank, task: str) -> Tensor:
     """Return compositions that normalisations take their statistics from."""
     composer = Composer(bank, task, SIZE)
     return composer.compose(SAMPLE, torch.ones((), device=bank.device)).images
+
+
+def read_encoder(recipe: MaskRecipe, bank: Bank, stages: int = len(STAGES)) -> MobileNetV2:
+    """Return so many stages of the network that the recipe's encoder is a file of."""
+    return pretrained(Path(recipe.encoder), sample(bank, recipe.task), stages)
 
 
 def begin(trainer: Composing, bank: Bank) -> None:
@@ -298,7 +310,7 @@ def adopt(trainer: Trainer, state: Mapping[str, Any]) -> None:
     for name, value in weights.items():
         if name in state["averaged"]:
             value.copy_(state["averaged"][name])
-        elif name.endswith("pointwise.1.weight") or name.startswith("contexts."):
+        elif name.endswith("pointwise.1.weight") or ".contexts." in name:
             value.zero_()
     trainer.averaged.load_state_dict(weights)
 

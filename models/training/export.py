@@ -29,6 +29,8 @@ def export_onnx(
     more = beside or {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
+        # Of paddings, which our converter folds itself.
+        warnings.filterwarnings("ignore", "Constant folding", UserWarning)
         torch.onnx.export(
             network.eval(),
             (image, *more.values()),

@@ -501,6 +501,47 @@ def test_the_guides_encoder_knows_what_the_classifier_knows(tmp_path: Path) -> N
         assert int(scores.argmax()) in np.argsort(expected.ravel())[-2:]
 
 
+@pytest.mark.skipif(not CLASSIFIER.exists(), reason="../shared/foreign is not there")
+def test_a_network_starts_from_the_published_encoder_and_leaves_as_it_is(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
+    from palmkit.engine import load
+    from palmkit.models.segmentation.backbone import pretrained, write
+    from palmkit.models.segmentation.dataset import Bank
+    from palmkit.models.segmentation.export import export
+    from palmkit.models.segmentation.train import MaskRecipe, MaskTrainer
+
+    write(CLASSIFIER, tmp_path / "encoder.npz")
+    write_pack(tmp_path / "pack")
+    device = torch.device("cpu")
+    bank = Bank(tmp_path / "pack", "portrait", device)
+    encoder = str(tmp_path / "encoder.npz")
+    recipe = MaskRecipe(network="published", batch=2, warm_up=1, encoder=encoder)
+    network = cast(Any, MaskTrainer(recipe, bank, device).averaged).eval()
+    image = np.random.default_rng(0).integers(0, 255, (1, 256, 256, 3)).astype(np.float32)
+    seen = torch.from_numpy(image).permute(0, 3, 1, 2) / 255
+    whole = pretrained(tmp_path / "encoder.npz", seen).eval()
+    with torch.no_grad():
+        # The maps of stride 32 are of different stages.
+        for ours, known in zip(network.encoder(seen)[:-1], whole(seen)[:-1], strict=True):
+            torch.testing.assert_close(ours, known, rtol=0, atol=1e-3)
+        expected = network(seen).logits.sigmoid()[0, 0].numpy()
+    torch.save({"averaged": network.state_dict()}, tmp_path / "checkpoint.pt")
+    path = export("portrait_published", tmp_path / "checkpoint.pt", tmp_path, {})
+    mask = load(path).run({"image": image})["mask"][0, ..., 0]
+    np.testing.assert_allclose(mask, expected, atol=0.02)
+    assert load(path).graph.metadata["kit"] == "portrait"
+
+
+@pytest.mark.parametrize("network", ["fast", "best"])
+def test_a_network_without_a_published_encoder_takes_none(network: str, tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="the extra [train] is not installed")
+    from palmkit.models.segmentation.train import main
+
+    given = [str(tmp_path), str(tmp_path / "out"), "--network", network, "--encoder", "e.npz"]
+    with pytest.raises(SystemExit, match=f"--encoder: --network {network} has no published"):
+        main([*given, "--device", "cpu"])
+
+
 @pytest.mark.parametrize("task", ["portrait", "portrait_best", "hair", "person_finder"])
 def test_training_starts_with_the_weights_that_ship(task: str, tmp_path: Path) -> None:
     torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
