@@ -127,7 +127,7 @@ def pretrained(path: Path, images: Tensor, stages: int = len(STAGES)) -> MobileN
 
     images: float32[n, 3, h, w], RGB 0..1, which the normalisations take their statistics from.
     """
-    network = MobileNetV2(stages).to(images.device)
+    network: MobileNetV2 = MobileNetV2(stages).to(images.device)
     count = sum(isinstance(module, nn.Conv2d) for module in network.modules())
     (weight, bias), *others = read(path)[:count]
     # The published network sees colours from -1 to 1.

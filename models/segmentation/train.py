@@ -154,10 +154,11 @@ class MaskTrainer(Composing):
         """
         torch.manual_seed(recipe.seed)
         if network is None:
-            network = MaskNetwork(WIDTHS[recipe.model])
-            if recipe.encoder and isinstance(network.encoder, Published):
+            shipped = MaskNetwork(WIDTHS[recipe.model])
+            if recipe.encoder and isinstance(shipped.encoder, Published):
                 stages = WIDTHS[recipe.model].published
-                network.encoder.network = read_encoder(recipe, bank, stages)
+                shipped.encoder.network = read_encoder(recipe, bank, stages)
+            network = shipped
         super().__init__(recipe, network, bank, device)
         self.reuse = recipe.reuse
         self.guide: nn.Module | None = None

@@ -146,7 +146,7 @@ def test_other_models_of_the_same_kernels_run(
         outputs={"y": Type("float32", (1, 8, 24, 24))},
         nodes=(
             Node("conv", ("x", "w"), ("a",), {"pads": (1, 1, 1, 1)}),
-            Node("tanh", ("a",), ("b",)),
+            Node("sigmoid", ("a",), ("b",)),
             Node("conv", ("b", "v"), ("y",), {"pads": (3, 3, 3, 3), "group": 8}),
         ),
         constants={
@@ -162,6 +162,14 @@ def test_other_models_of_the_same_kernels_run(
     np.testing.assert_allclose(
         np.frombuffer(given, np.float32), np.frombuffer(expected, np.float32), atol=2e-6
     )
+
+
+def test_functions_that_no_model_has_are_refused_by_name(runtime: Runtime, tmp_path: Path) -> None:
+    sized = Type("float32", (2, 7))
+    graph = Graph({"x": sized}, {"y": sized}, (Node("tanh", ("x",), ("y",)),))
+    engine.save(graph, tmp_path / "tanh.palm")
+    with pytest.raises(RuntimeError, match="no function tanh"):
+        runtime.outputs(tmp_path / "tanh.palm", [np.zeros((2, 7), np.float32)])
 
 
 def test_files_without_plans_are_refused(tmp_path: Path) -> None:
