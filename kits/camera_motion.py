@@ -54,6 +54,12 @@ class Similarity:
         """The motion back."""
         return Similarity(1 / self.turn, -self.shift / self.turn)
 
+    @property
+    def matrix(self) -> NDArray[np.float64]:
+        """The motion as cv2.warpAffine takes it: float64[2, 3]."""
+        a, b = self.turn.real, self.turn.imag
+        return np.array([[a, -b, self.shift.real], [b, a, self.shift.imag]])
+
     def magnified(self, scale: float) -> Similarity:
         """Return it in pixels of a picture that has so many for each, as cv2.resize places them."""
         off = complex(1, 1) * (scale - 1) / 2

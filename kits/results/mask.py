@@ -131,11 +131,8 @@ class Mask(PictureResult):
         """Return the mask moved along; what comes into the frame is as what was at its edge."""
         import cv2
 
-        a, b = motion.turn.real, motion.turn.imag
-        matrix = np.array([[a, -b, motion.shift.real], [b, a, motion.shift.imag]])
-        mask = cv2.warpAffine(
-            self.mask, matrix, (self.width, self.height), borderMode=cv2.BORDER_REPLICATE
-        )
+        size = (self.width, self.height)
+        mask = cv2.warpAffine(self.mask, motion.matrix, size, borderMode=cv2.BORDER_REPLICATE)
         moved = np.asarray(mask, np.float32)
         return replace(self, mask=moved, image=image, left_out="frame")
 

@@ -65,9 +65,7 @@ def _add_moved(to: Floats, hair: Floats, box: NDArray[np.float32], motion: Simil
     )
     if left >= right or top >= bottom:
         return
-    a, b = motion.turn.real, motion.turn.imag
-    shift = motion.shift - complex(left, top)
-    matrix = np.array([[a, -b, shift.real], [b, a, shift.imag]])
+    matrix = Similarity(motion.turn, motion.shift - complex(left, top)).matrix
     size = (right - left, bottom - top)
     # What comes into the frame is as what was at its edge.
     found = cv2.warpAffine(hair, matrix, size, borderMode=cv2.BORDER_REPLICATE)

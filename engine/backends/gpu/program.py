@@ -81,17 +81,16 @@ class _Made:
             ]
         )
         pages = [device.filled(page, "weights") for page in dispatches.pages]
-        arena_bytes = dispatches.arena_elements * ELEMENT_BYTES
-        self.arena = device.storage(arena_bytes, f"the arena{_largest(plan)}")
+        self._arena_bytes = dispatches.arena_elements * ELEMENT_BYTES
+        self.arena = device.storage(self._arena_bytes, f"the arena{_largest(plan)}")
         groups = device.groups(self.arena, pages, dispatches.dispatches)
         self.calls = [
             (pipelines[each.shader], group, each.workgroups)
             for each, group in zip(dispatches.dispatches, groups, strict=True)
         ]
-        labels = [each.label for each in dispatches.dispatches]
-        self._labels = labels
+        self._labels = [each.label for each in dispatches.dispatches]
         self._input_bytes = _bytes_of(dispatches.inputs)
-        self.recording = device.recorded(self.calls, labels, self._input_bytes)
+        self.recording = device.recorded(self.calls, self._labels, self._input_bytes)
         self._of_levels: dict[tuple[str, ...], _OfLevels] = {}
         outputs = dispatches.outputs.values()
         ends = [each.offset + each.elements for each in outputs]
@@ -99,13 +98,13 @@ class _Made:
         self.size = (max(ends, default=0) - self.first) * ELEMENT_BYTES
         self.staging = device.read_back(self.size)
 
-    def of_levels(self, inputs: Mapping[str, Border], arena_bytes: int) -> _OfLevels:
+    def of_levels(self, inputs: Mapping[str, Border]) -> _OfLevels:
         """What runs it after floats have been made of these inputs' bytes; BackendError."""
         key = tuple(inputs)
         if key not in self._of_levels:
             limits = self.device.target
             made, begins = levels.dispatches(
-                inputs, arena_bytes, limits.binding_bytes, limits.groups
+                inputs, self._arena_bytes, limits.binding_bytes, limits.groups
             )
             size = sum(-(-each.elements // ELEMENT_BYTES) for each in inputs.values())
             source = self.device.storage(size * ELEMENT_BYTES, "bytes of inputs")
@@ -192,16 +191,13 @@ class GpuProgram:
                 for name, border in self.dispatches.inputs.items()
                 if isinstance(inputs[name], Levels)
             }
-            of_levels = self._of_levels(made, bytes_of) if bytes_of else None
+            of_levels = made.of_levels(bytes_of) if bytes_of else None
             recording = of_levels.recording if of_levels else made.recording
             writes, copies = self._uploads(made, inputs, of_levels)
             recording.submit(writes, copies, behind, slice_ms / 1e3)
             if not made.size:
                 return np.zeros(0, np.uint32)
             return recording.fetch(made.staging, made.size)
-
-    def _of_levels(self, made: _Made, inputs: Mapping[str, Border]) -> _OfLevels:
-        return made.of_levels(inputs, self.dispatches.arena_elements * ELEMENT_BYTES)
 
     def run_on_device(self, inputs: Mapping[str, Value]) -> Mapping[str, GpuArray]:
         """Outputs by name, on the device; inputs are there or in the memory of this process.

@@ -16,6 +16,7 @@ from palmkit.engine.backends.gpu import program as gpu_program
 from palmkit.engine.backends.gpu import recording as gpu_recording
 from palmkit.engine.backends.gpu import runtime as gpu_runtime
 from palmkit.engine.ir import Array, Graph, Node, Type
+from tests.engine.backends.sharing import check_threads_share
 from tests.engine.backends.test_gpu import (
     KIND,
     MISSING,
@@ -88,17 +89,7 @@ def test_inputs_change_from_run_to_run(way: Any) -> None:
 
 def test_threads_share_a_model(way: Any) -> None:
     model = engine.Model(net(), NAME)
-    truth, found = model.run(picture())["y"], list[Any]()
-
-    def work() -> None:
-        found.extend(np.array_equal(model.run(picture())["y"], truth) for _ in range(20))
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert found == [True] * 80
+    check_threads_share(model, picture())
 
 
 def test_other_threads_of_python_go_on_within_a_run(

@@ -1,10 +1,8 @@
 """Other engines as backends: ONNX Runtime and OpenVINO on the CPU."""
 
 import os
-import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +11,7 @@ from palmkit import engine, models
 from palmkit.engine import verifying
 from palmkit.engine.backends import VENDORS, Program
 from palmkit.engine.ir import Array, Graph, Node, Type
+from tests.engine.backends.sharing import check_threads_share
 
 MESH = Path(next(iter(models.__path__))) / "face_mesh" / "face_mesh.palm"
 HERE = [name for name, each in VENDORS.items() if not each.missing()]
@@ -95,17 +94,7 @@ def test_what_onnx_cannot_say_goes_to_the_next(name: str) -> None:
 @each_vendor
 def test_threads_share_a_model(name: str) -> None:
     model = engine.Model(net(), name)
-    truth, found = model.run(picture())["y"], list[Any]()
-
-    def work() -> None:
-        found.extend(np.array_equal(model.run(picture())["y"], truth) for _ in range(20))
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert found == [True] * 80
+    check_threads_share(model, picture())
 
 
 @each_vendor

@@ -118,7 +118,7 @@ def test_masks(group: Image, found: dict[str, Any]) -> None:
 
 
 def test_looks(group: Image, found: dict[str, Any]) -> None:
-    """As tests/kits/native/test_try_on.py has it between Python and C."""
+    """A browser's pixels are Python's, by the bounds of tests/kits/native/test_try_on.py."""
     worn = found["worn"]
     assert worn["faces"] == 2 and worn["bare"]
     look = Look.of(lipstick={"colour": "#a9142a", "finish": "gloss"}, hair="#d9cdb8")
