@@ -6,12 +6,20 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
 from weakref import WeakMethod
 
 import numpy as np
 
-from palmkit.engine.backends import LevelsProgram, Program, chain, run_in_slices
+from palmkit.engine.backends import (
+    DeviceArray,
+    FramesProgram,
+    Given,
+    LevelsProgram,
+    Program,
+    chain,
+    run_in_slices,
+)
 from palmkit.engine.backends.latest import Latest
 from palmkit.engine.backends.options import Options
 from palmkit.engine.errors import ModelError, ShapeError
@@ -20,6 +28,7 @@ from palmkit.engine.ir import Array, Graph, Type
 from palmkit.engine.levels import Levels
 
 if TYPE_CHECKING:
+    from palmkit.engine.frames import Frames
     from palmkit.engine.steps.plan import StepTime
 
 
@@ -136,11 +145,12 @@ class Model:
         return tuple(dict.fromkeys(found))
 
     def run(
-        self, inputs: Mapping[str, Array | Levels], *, slice_ms: float | None = None
+        self, inputs: Mapping[str, Given], *, slice_ms: float | None = None
     ) -> dict[str, Array]:
         """Run the model once.
 
-        inputs: an array for every input, of its dtype and shape; Levels for one of float32.
+        inputs: an array for every input, of its dtype and shape, or one that `frames` has on the
+        device; Levels for one of float32.
         slice_ms: milliseconds after which each thread of the run lets others that wait have its
         core, once it comes to the end of what it does; left out, as the system decides.
         Returns a new array for every output.
@@ -151,16 +161,29 @@ class Model:
         program = self._programs[shapes]
         if slice_ms is not None and not 0 < slice_ms < math.inf:
             raise ValueError(f"slice_ms: expected a number above 0, got {slice_ms!r}")
-        if isinstance(program, LevelsProgram) and _has_levels(given):
+        if isinstance(program, LevelsProgram) and not _are_arrays(given):
             return program.run_levels(given, slice_ms or 0)
         arrays = _floats(given)
         if slice_ms is None:
             return program.run(arrays)
         return run_in_slices(program, arrays, slice_ms)
 
-    def profile(
-        self, inputs: Mapping[str, Array | Levels] | None = None, runs: int = 10
-    ) -> list[StepTime]:
+    def frames(self, name: str) -> Frames | None:
+        """Return what keeps frames of a video where the model runs, for one of its inputs.
+
+        name: of an input float32[1, h, w, 3] of a model without symbolic dims. None: all of it, or
+        a part, runs in the memory of this process, or on a device that keeps none.
+        """
+        type = self._inputs[name]
+        programs = self._programs.values()
+        if len(programs) != 1 or len(type.shape) != 4 or (type.shape[0], type.shape[3]) != (1, 3):
+            return None
+        program = programs[0]
+        if not self._is_static or not isinstance(program, FramesProgram):
+            return None
+        return program.frames(type.dims[1], type.dims[2])
+
+    def profile(self, inputs: Mapping[str, Given] | None = None, runs: int = 10) -> list[StepTime]:
         """Time every step: the median over `runs` runs after one that warms up.
 
         inputs: as for run; left out, zeros, which needs a model without symbolic dims.
@@ -181,8 +204,8 @@ class Model:
         ]
 
     def _checked(
-        self, inputs: Mapping[str, Array | Levels]
-    ) -> tuple[dict[str, Array | Levels], tuple[tuple[int, ...], ...]]:
+        self, inputs: Mapping[str, Given]
+    ) -> tuple[dict[str, Given], tuple[tuple[int, ...], ...]]:
         expected = self._inputs
         if not isinstance(inputs, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ShapeError(
@@ -192,22 +215,25 @@ class Model:
         for name in inputs:
             if name not in expected:
                 raise ShapeError(f"no input {name!r}; the model's inputs: {', '.join(expected)}")
-        found: dict[str, Array | Levels] = {}
+        found: dict[str, Given] = {}
         shapes: list[tuple[int, ...]] = []
         sizes: dict[str, int] = {}
         for name, type in expected.items():
             if name not in inputs:
                 raise ShapeError(f"input {name}: expected {type}, got nothing")
             given = inputs[name]
-            levels = given if isinstance(given, Levels) else None
-            array = np.asarray(given if levels is None else levels.array)
-            dtype = _name_of(array.dtype) if levels is None else "float32"
-            fits = array.shape == type.shape or type.fits(array.shape, sizes)
+            if isinstance(given, Levels):
+                dtype, shape = "float32", np.shape(given.array)
+            elif _is_on_device(given):
+                dtype, shape = given.dtype, given.shape
+            else:
+                given = np.asarray(given)
+                dtype, shape = _name_of(given.dtype), given.shape
+            fits = shape == type.shape or type.fits(shape, sizes)
             if not fits or dtype != type.dtype:
-                what = Type.of(array) if levels is None else f"levels of {Type.of(array)}"
-                raise ShapeError(f"input {name}: expected {type}, got {what}")
-            found[name] = array if levels is None else levels
-            shapes.append(array.shape)
+                raise ShapeError(f"input {name}: expected {type}, got {_told(given)}")
+            found[name] = given
+            shapes.append(shape)
         return found, tuple(shapes)
 
     def _compile(self, shapes: tuple[tuple[int, ...], ...]) -> Program:
@@ -253,16 +279,30 @@ class Model:
         return program
 
 
-def _has_levels(inputs: Mapping[str, Array | Levels]) -> bool:
-    return any(isinstance(each, Levels) for each in inputs.values())
+def _is_on_device(given: object) -> TypeGuard[DeviceArray]:
+    return not isinstance(given, np.ndarray) and isinstance(given, DeviceArray)
 
 
-def _floats(inputs: Mapping[str, Array | Levels]) -> dict[str, Array]:
+def _are_arrays(inputs: Mapping[str, Given]) -> bool:
+    return all(isinstance(each, np.ndarray) for each in inputs.values())
+
+
+def _floats(inputs: Mapping[str, Given]) -> dict[str, Array]:
     """Return all inputs as arrays of their types."""
-    return {
-        name: np.asarray(each) if isinstance(each, Levels) else each
-        for name, each in inputs.items()
-    }
+    return {name: _host(each) for name, each in inputs.items()}
+
+
+def _host(given: Given) -> Array:
+    if isinstance(given, np.ndarray):
+        return given
+    return np.asarray(given) if isinstance(given, Levels) else given.host()
+
+
+def _told(given: Given) -> str:
+    """Return what was given, for messages."""
+    if isinstance(given, Levels):
+        return f"levels of {Type.of(given.array)}"
+    return str(Type.of(given) if isinstance(given, np.ndarray) else Type(given.dtype, given.shape))
 
 
 @cache

@@ -14,6 +14,7 @@ from palmkit.engine.backends.reference import Reference
 from palmkit.engine.backends.vendors.onnxruntime import OnnxRuntime
 from palmkit.engine.backends.vendors.openvino import OpenVino
 from palmkit.engine.errors import BackendError, DeviceLostError
+from palmkit.engine.frames import Frames
 from palmkit.engine.ir import Array, Graph, Node, Type
 from palmkit.engine.levels import Levels
 
@@ -53,12 +54,24 @@ class DeviceArray(Protocol):
         """The name of the backend whose programs take it as it is."""
         ...
 
+    @property
+    def dtype(self) -> str:
+        """The dtype that `host` gives it."""
+        ...
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its dims."""
+        ...
+
     def host(self) -> Array:
         """The same numbers in the memory of this process."""
         ...
 
 
 Value: TypeAlias = Array | DeviceArray
+# What a run is given for an input.
+Given: TypeAlias = Value | Levels
 
 
 @runtime_checkable
@@ -86,10 +99,19 @@ class SlicedProgram(Program, Protocol):
 
 @runtime_checkable
 class LevelsProgram(Program, Protocol):
-    """A program whose device makes floats of bytes."""
+    """A program whose device makes floats of bytes, and takes what it has already."""
 
-    def run_levels(self, inputs: Mapping[str, Array | Levels], slice_ms: float) -> dict[str, Array]:
-        """Do as `run` does, 0, or as `run_in_slices`, with levels among the inputs."""
+    def run_levels(self, inputs: Mapping[str, Given], slice_ms: float) -> dict[str, Array]:
+        """Do as `run` does, 0, or as `run_in_slices`, with levels or device arrays as inputs."""
+        ...
+
+
+@runtime_checkable
+class FramesProgram(LevelsProgram, Protocol):
+    """A program whose device keeps frames, of which it is given parts."""
+
+    def frames(self, rows: int, columns: int) -> Frames:
+        """Something that keeps frames there, for inputs of one size."""
         ...
 
 

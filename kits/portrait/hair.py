@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 
+from palmkit.engine.backends import again_if_lost
 from palmkit.kits.calls import Given, Sources, called_with_pictures
 from palmkit.kits.face.kit import FaceDetector
-from palmkit.kits.image import Image, Part, Source, resize
+from palmkit.kits.image import Image, Part, Source, resize, resizings
 from palmkit.kits.options import made_of, same_option
 from palmkit.kits.portrait import refine
 from palmkit.kits.portrait.compose import Background
@@ -26,6 +27,9 @@ from palmkit.kits.portrait.steady import Steady
 from palmkit.kits.portrait.views import LARGE, Box, Halves, far_only, span, square_round
 from palmkit.kits.results import Face, Faces, Mask
 from palmkit.kits.results.mask import Subject
+
+if TYPE_CHECKING:
+    from palmkit.engine.frames import Frames
 
 # How far the other looks at a head are turned, in degrees.
 TURN = 20.0
@@ -120,18 +124,29 @@ class HairSegmenter(Segmenter):
         Returns float32[h, w], 0 outside of the area.
         """
         left, top, right, bottom = area
-        part = (left, top, right - left, bottom - top)
-        mask = np.zeros(image.shape[:2], np.float32)
-        seen: dict[int | None, Steady] = {}
-        for face in faces:
-            steady = seen[face.id] = self._steady.get(face.id, Steady())
-            view = square_round(face.box, image.shape[1], image.shape[0])
-            self._add(mask, image, area, view, steady, time_s, fine, twice)
-        if not len(faces):
-            seen[None] = steady = self._steady.get(None, Steady())
-            self._add(mask, image, area, part, steady, time_s, fine, twice)
-        self._steady = seen
-        return mask
+        looks: list[tuple[int | None, Part]] = [
+            (face.id, square_round(face.box, image.shape[1], image.shape[0])) for face in faces
+        ]
+        if not looks:
+            looks.append((None, (left, top, right - left, bottom - top)))
+        frames = None
+        if time_s is not None and fine:
+            boxes = [place[0] for _, view in looks if (place := self._place(area, view))]
+            pixels = sum((box[2] - box[0]) * (box[3] - box[1]) for box in boxes)
+            frames = self._on_device.frames(image, pixels)
+
+        def made() -> refine.Mask:
+            mask = np.zeros(image.shape[:2], np.float32)
+            seen: dict[int | None, Steady] = {}
+            if frames is not None:
+                frames.send(image)
+            for id, view in looks:
+                steady = seen[id] = self._steady.get(id, Steady())
+                self._add(mask, image, area, view, steady, time_s, fine, twice, frames=frames)
+            self._steady = seen
+            return mask
+
+        return made() if frames is None else again_if_lost(made)
 
     def otherwise(
         self, image: Image, face: Face, area: Box, part: tuple[slice, slice]
@@ -144,10 +159,11 @@ class HairSegmenter(Segmenter):
         import cv2
 
         mask = np.zeros(image.shape[:2], np.float32)
-        seen = self._seen(image, area, square_round(face.box, image.shape[1], image.shape[0]))
-        if seen is None:
+        place = self._place(area, square_round(face.box, image.shape[1], image.shape[0]))
+        if place is None:
             return mask[part]
-        (left, top, right, bottom), canvas, rows, columns = seen
+        (left, top, right, bottom), rows, columns = place
+        canvas = self._canvas(image[top:bottom, left:right], rows, columns)
         grey = cv2.cvtColor(cv2.cvtColor(canvas, cv2.COLOR_RGB2GRAY), cv2.COLOR_GRAY2RGB)
         found = self._infer(cast(Image, grey))
         looks = np.ones_like(found)
@@ -183,11 +199,11 @@ class HairSegmenter(Segmenter):
         )
         return np.asarray((whole + words) / (2 + 2 * inside), np.float32)
 
-    def _seen(self, image: Image, area: Box, view: Part) -> tuple[Box, Image, slice, slice] | None:
-        """Return what the network sees of a view, which may exceed the picture; None if nothing.
+    def _place(self, area: Box, view: Part) -> tuple[Box, slice, slice] | None:
+        """Return where a view, which may exceed the picture, shows what; None if nothing.
 
-        That is the box of the view's part in the picture, the network's input, and the rows and
-        columns of that part in it.
+        That is the box of the view's part in the picture, and the rows and columns of the network's
+        input where that part goes.
         """
         x, y, width, height = view
         left, top = max(round(x), area[0]), max(round(y), area[1])
@@ -199,10 +215,14 @@ class HairSegmenter(Segmenter):
             right, bottom = right - (right - left) % 4, bottom - (bottom - top) % 4
         columns = span(left - x, right - x, self._side / width, self._side)
         rows = span(top - y, bottom - y, self._side / height, self._side)
+        return (left, top, right, bottom), rows, columns
+
+    def _canvas(self, crop: Image, rows: slice, columns: slice) -> Image:
+        """Return the network's input for what `_place` says of a view."""
         canvas = np.zeros((self._side, self._side, 3), np.uint8)
         inside = canvas[rows, columns]
-        inside[:] = resize(image[top:bottom, left:right], *inside.shape[:2])
-        return (left, top, right, bottom), canvas, rows, columns
+        inside[:] = resize(crop, *inside.shape[:2])
+        return canvas
 
     def _add(
         self,
@@ -215,18 +235,27 @@ class HairSegmenter(Segmenter):
         fine: bool = True,
         twice: bool = False,
         least: float = 0.0,
+        frames: Frames | None = None,
     ) -> None:
         """Raise the mask to the network's result for a view, which may exceed the picture.
 
         least: the share of the view that a connected part of the result has at least; others are
-        left out.
+        left out. frames: what keeps the picture on the network's device, if something does.
         """
-        seen = self._seen(image, area, view)
-        if seen is None:
+        place = self._place(area, view)
+        if place is None:
             return
-        (left, top, right, bottom), canvas, rows, columns = seen
-        crop, inside = image[top:bottom, left:right], canvas[rows, columns]
-        coarse = self._infer_nearer(canvas) if self._nearer else self._infer(canvas)
+        box, rows, columns = place
+        left, top, right, bottom = box
+        crop = image[top:bottom, left:right]
+        if frames is None:
+            canvas = self._canvas(crop, rows, columns)
+            coarse = self._infer_nearer(canvas) if self._nearer else self._infer(canvas)
+        else:
+            to = (columns.stop - columns.start, rows.stop - rows.start)
+            steps = resizings((right - left, bottom - top), to)
+            coarse = self._infer(frames.see(box, steps, rows, columns))
+            canvas = frames.seen()
         if twice:
             coarse = np.minimum(coarse, self._infer_mirrored(canvas))
         if time_s is not None and self._options.smoothing:
@@ -236,10 +265,14 @@ class HairSegmenter(Segmenter):
             coarse = refine.large_parts(coarse, least)
             if not coarse.any():
                 return
-        if fine:
-            found = self._enlarge(crop, coarse, np.ascontiguousarray(inside))
-        else:
+        small = np.ascontiguousarray(canvas[rows, columns])
+        if not fine:
             found = refine.enlarge(coarse, crop)
+        elif frames is None:
+            found = self._enlarge(crop, coarse, small)
+        else:
+            found = np.empty(crop.shape[:2], np.float32)
+            self._enlarge_on_device(frames, box, coarse, small, found)
         whole = mask[top:bottom, left:right]
         np.maximum(whole, found, out=whole)
 

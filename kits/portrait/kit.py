@@ -5,10 +5,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
+from palmkit.engine.backends import again_if_lost
 from palmkit.kits.calls import (
     Frame,
     Given,
@@ -25,11 +26,16 @@ from palmkit.kits.options import Modes, kept, made_of, same_option
 from palmkit.kits.portrait import refine
 from palmkit.kits.portrait.compose import Backdrop, Background
 from palmkit.kits.portrait.finder import Finder
+from palmkit.kits.portrait.on_device import OnDevice
 from palmkit.kits.portrait.options import NETWORKS, PortraitOptions, SegmenterOptions
 from palmkit.kits.portrait.steady import Steady
-from palmkit.kits.portrait.views import Box, Halves, closer, part_of
+from palmkit.kits.portrait.views import Box, Halves, closer, part_of, shrinkings
 from palmkit.kits.results import Mask
 from palmkit.kits.results.mask import Subject
+
+if TYPE_CHECKING:
+    from palmkit.engine.backends import DeviceArray
+    from palmkit.engine.frames import Frames
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -52,6 +58,7 @@ class Segmenter(Kit[Mask]):
         self._backdrop = None if options.background is None else Backdrop.of(options.background)
         self._seen_by = Current(options.model, network, options)
         self._finder: Finder | None = None
+        self._on_device = OnDevice()
         self._side = 0
 
     def _open(self, finder: Finder | None) -> None:
@@ -67,6 +74,8 @@ class Segmenter(Kit[Mask]):
             self._forget()
         if self._finder is not None:
             self._finder.adopt()
+        if self._mode != "image":
+            self._on_device.adopt(self._model)
 
     @takes_pictures
     def segment(self, frame: Frame[Source]) -> Mask:
@@ -100,10 +109,14 @@ class Segmenter(Kit[Mask]):
     ) -> refine.Mask:
         """Return the whole picture's mask, 0 outside left, top, right, bottom."""
 
-    def _infer(self, view: Image) -> refine.Mask:
-        """Return the network's result for uint8[side, side, 3]: float32[side, side], 0..1."""
+    def _infer(self, view: Image | DeviceArray) -> refine.Mask:
+        """Return the network's result: float32[side, side], 0..1.
+
+        view: uint8[side, side, 3], or what Frames.see returns.
+        """
         shape = (1, self._side, self._side, 1)
-        found = output(self._model.run({"image": pixels(self._model, view)}), "mask", shape)
+        given: Any = pixels(self._model, view) if isinstance(view, np.ndarray) else view
+        found = output(self._model.run({"image": given}), "mask", shape)
         mask: refine.Mask = found[0, :, :, 0]
         # A user's own model may leave 0..1.
         if not (mask.min() >= 0 and mask.max() <= 1):
@@ -120,6 +133,14 @@ class Segmenter(Kit[Mask]):
         if not self._options.refine:
             return refine.enlarge(coarse, crop, to)
         return refine.refine(crop, coarse, small, to)
+
+    def _enlarge_on_device(
+        self, frames: Frames, box: Box, coarse: refine.Mask, small: Image, to: refine.Mask
+    ) -> None:
+        if not self._options.refine:
+            refine.enlarge_on_device(frames, box, coarse, to)
+        else:
+            refine.refine_on_device(frames, box, coarse, small, to)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -155,7 +176,7 @@ class PortraitSegmenter(Segmenter):
     def _forget(self) -> None:
         self._steady = Steady()
 
-    def _infer(self, view: Image) -> refine.Mask:
+    def _infer(self, view: Image | DeviceArray) -> refine.Mask:
         import cv2
 
         # Along outlines the network's values go up and down from one pixel to the next.
@@ -165,6 +186,10 @@ class PortraitSegmenter(Segmenter):
         self, image: Image, area: tuple[int, int, int, int], time_s: float | None
     ) -> refine.Mask:
         left, top, right, bottom = area
+        if time_s is not None:
+            frames = self._on_device.frames(image, (right - left) * (bottom - top))
+            if frames is not None:
+                return again_if_lost(lambda: self._mask_on_device(frames, image, area, time_s))
         crop = Halves(image[top:bottom, left:right])
         whole = (0, 0, right - left, bottom - top)
         if time_s is None and self._finder is not None:
@@ -174,9 +199,8 @@ class PortraitSegmenter(Segmenter):
             coarse = refine.without_specks(self._infer(view))
         if self._many:
             coarse = self._infer_anew(crop, whole, box, view, coarse)
-        if time_s is not None and self._options.smoothing:
-            place = (left, top, right - left, bottom - top)
-            coarse = self._steady.update(coarse, view, place, time_s)
+        if time_s is not None:
+            coarse = self._steadied(coarse, view, area, time_s)
         rows, columns = slice(top + box[1], top + box[3]), slice(left + box[0], left + box[2])
         part = image[rows, columns]
         if part.shape == image.shape:
@@ -184,6 +208,27 @@ class PortraitSegmenter(Segmenter):
         mask = np.zeros(image.shape[:2], np.float32)
         self._enlarge(part, coarse, view, mask[rows, columns])
         return mask
+
+    def _mask_on_device(
+        self, frames: Frames, image: Image, area: Box, time_s: float
+    ) -> refine.Mask:
+        """Return the mask of a frame of a video that the network's device keeps."""
+        left, top, right, bottom = area
+        steps, whole = shrinkings(right - left, bottom - top, self._side), slice(0, self._side)
+        frames.send(image)
+        coarse = refine.without_specks(self._infer(frames.see(area, steps, whole, whole)))
+        view = frames.seen()
+        coarse = self._steadied(coarse, view, area, time_s)
+        covered = (right - left, bottom - top) == (image.shape[1], image.shape[0])
+        mask = (np.empty if covered else np.zeros)(image.shape[:2], np.float32)
+        self._enlarge_on_device(frames, area, coarse, view, mask[top:bottom, left:right])
+        return mask
+
+    def _steadied(self, coarse: refine.Mask, view: Image, area: Box, time_s: float) -> refine.Mask:
+        if not self._options.smoothing:
+            return coarse
+        left, top, right, bottom = area
+        return self._steady.update(coarse, view, (left, top, right - left, bottom - top), time_s)
 
     def _infer_closer(
         self, finder: Finder, picture: Halves, whole: Box

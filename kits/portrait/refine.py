@@ -15,6 +15,7 @@ from typing import TypeAlias, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from palmkit.engine.frames import Box, Frames
 from palmkit.engine.guided import guided_fit, guided_upsample
 from palmkit.kits.image import Image, resize
 
@@ -51,6 +52,8 @@ class Trust:
     weight: float
 
 
+# Slopes that leave the picture alone.
+_LEVEL = np.zeros((1, 1), np.float32)
 # Chosen on training pictures; kits/portrait/README.md has what they gain.
 MASK_TRUST = Trust(2.0, 2.0)
 ALPHA_TRUST = Trust(3.0, 4.0)
@@ -66,6 +69,25 @@ def refine(image: Image, coarse: Mask, small: Image | None = None, to: Mask | No
     if small is None:
         small = resize(image, *coarse.shape)
     return _judge(image, _brightness, coarse, small, MASK_TRUST, to)
+
+
+def refine_on_device(frames: Frames, box: Box, coarse: Mask, small: Image, to: Mask) -> None:
+    """Do as `refine` for a part of the frame that a device has; off by half a level of 255.
+
+    small: the part as uint8[n, m, 3]; to: float32[h, w], takes the mask.
+    """
+    (slopes,), offset = _lines(_brightness(half(small)), coarse, MASK_TRUST)
+    _from_device(frames.upsample(offset, slopes, box), to)
+
+
+def enlarge_on_device(frames: Frames, box: Box, coarse: Mask, to: Mask) -> None:
+    """Do as `enlarge` for a part of the frame that a device has; off by half a level of 255."""
+    _from_device(frames.upsample(coarse, _LEVEL, box), to)
+
+
+def _from_device(levels: Plane, to: Mask) -> None:
+    to[...] = levels
+    to *= np.float32(1 / 255)
 
 
 def opacity(image: Image, mask: Mask, sides: tuple[int, int] = ALPHA_SIDES) -> Mask:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TypeAlias, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from palmkit.kits.image import Image, Part, resize
+from palmkit.engine.frames import Box as Box
+from palmkit.engine.frames import Resizing
+from palmkit.kits.image import Image, Part, resize, resized, resizings
 from palmkit.kits.portrait.refine import Mask, half
 from palmkit.kits.results import INSIDE
 
@@ -40,8 +42,6 @@ HEAD_SIDE, HEAD_HEIGHT, HEAD_ROOM, NEAR = 1.15, 0.4, 0.12, 0.4
 # Where all that was looked at for hair is a smaller part of the picture than the first, somebody
 # very near may have been missed, whose hair is at least the second.
 FAR, LARGE = 0.3, 0.1
-
-Box: TypeAlias = tuple[int, int, int, int]
 
 
 class Halves:
@@ -99,19 +99,22 @@ def shrink(image: Image, side: int) -> Image:
 
     Beyond that the network sees a picture that is blurred or rough by a third at most.
     """
-    import cv2
+    return resized(image, shrinkings(image.shape[1], image.shape[0], side))
 
+
+def shrinkings(width: int, height: int, side: int) -> list[Resizing]:
+    """Return the steps of `shrink` for a picture of this size."""
     least = LEAST * side
+    steps: list[Resizing] = []
     while True:
-        height, width = image.shape[:2]
         down, across = (1 + (length >= least and not length % 2) for length in (height, width))
         if down == across == 1:
             break
-        half = (width // across, height // down)
-        image = cast(Image, cv2.resize(image, half, interpolation=cv2.INTER_AREA))
-    if max(image.shape[:2]) >= least:
-        return resize(image, side, side)
-    return cast(Image, cv2.resize(image, (side, side), interpolation=cv2.INTER_LINEAR))
+        width, height = width // across, height // down
+        steps.append(Resizing(width, height, "area"))
+    if max(width, height) >= least:
+        return steps + resizings((width, height), (side, side))
+    return [*steps, Resizing(side, side, "linear")]
 
 
 def box_of_people(coarse: Mask, width: int, height: int) -> tuple[int, int, int, int] | None:

@@ -40,6 +40,12 @@ def window_bindings(count: int) -> list[int]:
     return [0, *range(3, 2 + count)]
 
 
+def workgroups(needed: int, most: int) -> tuple[int, int]:
+    """So many workgroups, or a few more, in x and y, of which x is no more than `most`."""
+    rows = -(-needed // most)
+    return -(-needed // max(rows, 1)), rows
+
+
 @dataclass(frozen=True)
 class Dispatch:
     """One launch of a shader.

@@ -17,6 +17,7 @@ from palmkit.engine.backends.gpu.dispatches import (
     Window,
     window_bindings,
     window_name,
+    workgroups,
 )
 from palmkit.engine.backends.gpu.functions import helpers
 from palmkit.engine.backends.gpu.pages import Pages
@@ -182,8 +183,7 @@ class Shader:
         if groups == 0:
             return
         most = self._emission.target.groups
-        rows = -(-groups // most)
-        columns = -(-groups // rows)
+        columns, rows = workgroups(groups, most)
         if rows > most:
             raise UnsupportedError(f"{groups} workgroups, over the device's limit of {most * most}")
         parts, names = self._emission.windows(self._accesses, self._numbers)

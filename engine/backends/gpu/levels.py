@@ -1,4 +1,4 @@
-"""Bytes that a device makes floats of before a run."""
+"""Bytes that a device makes floats of before a run, and floats that it makes bytes of."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from palmkit.engine.backends.gpu.dispatches import ELEMENT_BYTES, Border, Dispatch
+from palmkit.engine.backends.gpu.dispatches import ELEMENT_BYTES, Border, Dispatch, workgroups
 from palmkit.engine.backends.gpu.emission import THREADS
 from palmkit.engine.backends.gpu.windows import windows
-from palmkit.engine.ir import Array
 from palmkit.engine.levels import Levels
 
 # For fewer numbers a dispatch takes as long as their bytes save: docs/gpu.md.
@@ -34,11 +33,28 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>,
   }}
 }}
 """
+TO_BYTES = "bytes_of_floats"
+# The other way, for floats that are whole numbers from 0 to 255: the word of the arena where they
+# begin, the word where their bytes do, 0, the workgroups in a row, and how many words of bytes.
+BYTES_SHADER = f"""@group(0) @binding(0) var<storage, read_write> arena: array<u32>;
+@group(0) @binding(2) var<uniform> numbers: array<vec4<u32>, 2>;
+@compute @workgroup_size({THREADS})
+fn main(@builtin(workgroup_id) workgroup: vec3<u32>,
+        @builtin(local_invocation_index) thread: u32) {{
+  let at = (workgroup.y * numbers[0].w + workgroup.x) * {THREADS}u + thread;
+  if (at >= numbers[1].x) {{ return; }}
+  var word = 0u;
+  for (var i = 0u; i < 4u; i++) {{
+    word |= (u32(bitcast<f32>(arena[numbers[0].x + at * 4u + i])) & 255u) << (8u * i);
+  }}
+  arena[numbers[0].y + at] = word;
+}}
+"""
 
 
-def are_few(given: Array | Levels) -> bool:
-    """Whether these are levels of which the host makes floats sooner."""
-    return isinstance(given, Levels) and given.array.size < LEAST
+def are_few(given: Levels) -> bool:
+    """Whether the host makes floats of these sooner."""
+    return given.array.size < LEAST
 
 
 def words_of(array: NDArray[np.uint8]) -> NDArray[np.uint32]:
@@ -63,11 +79,9 @@ def dispatches(
         words = -(-border.elements // ELEMENT_BYTES)
         span = (border.offset * ELEMENT_BYTES, (border.offset + border.elements) * ELEMENT_BYTES)
         parts, _ = windows([span], arena_bytes, binding_bytes)
-        needed = -(-words // THREADS)
-        rows = -(-needed // groups)
-        columns = -(-needed // max(rows, 1))
+        needed = workgroups(-(-words // THREADS), groups)
         begin = border.offset - parts[0][0] // ELEMENT_BYTES
-        numbers = (border.elements, word, begin, columns)
-        made.append(Dispatch(f"input {name}", KERNEL, 0, 0, numbers, parts, (columns, rows)))
+        numbers = (border.elements, word, begin, needed[0])
+        made.append(Dispatch(f"input {name}", KERNEL, 0, 0, numbers, parts, needed))
         word += words
     return made, begins

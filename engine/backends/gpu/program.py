@@ -7,12 +7,12 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from palmkit.engine.backends import DeviceArray, Value, again_if_lost
+from palmkit.engine.backends import DeviceArray, Given, Value, again_if_lost
 from palmkit.engine.backends.gpu import levels
 from palmkit.engine.backends.gpu.device import Device
 from palmkit.engine.backends.gpu.device import device as opened
@@ -30,6 +30,9 @@ from palmkit.engine.ir import Array
 from palmkit.engine.levels import Levels
 from palmkit.engine.steps.plan import Plan, StepTime
 
+if TYPE_CHECKING:
+    from palmkit.engine.backends.gpu.frames import GpuFrames
+
 
 @dataclass(frozen=True)
 class GpuArray:
@@ -39,6 +42,16 @@ class GpuArray:
     buffer: Any
     border: Border
     backend: str
+
+    @property
+    def dtype(self) -> str:
+        """The dtype that `host` gives it."""
+        return self.border.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its dims."""
+        return self.border.dims
 
     def host(self) -> Array:
         """The same numbers in the memory of this process; DeviceLostError if they are gone."""
@@ -167,10 +180,13 @@ class GpuProgram:
         """The same; others have the device about every slice_ms milliseconds, 0: afterwards."""
         return self.run_levels(inputs, slice_ms)
 
-    def run_levels(self, inputs: Mapping[str, Array | Levels], slice_ms: float) -> dict[str, Array]:
-        """The same; floats of levels are made on the device, where that is faster."""
+    def run_levels(self, inputs: Mapping[str, Given], slice_ms: float) -> dict[str, Array]:
+        """The same; floats of levels are made on the device, where that is faster.
+
+        What the device has already stays there.
+        """
         given = {
-            name: np.asarray(each) if levels.are_few(each) else each
+            name: np.asarray(each) if isinstance(each, Levels) and levels.are_few(each) else each
             for name, each in inputs.items()
         }
         words = again_if_lost(lambda: self._words(given, slice_ms))
@@ -180,7 +196,7 @@ class GpuProgram:
             outputs[name] = from_device(words[begin : begin + border.elements], border)
         return outputs
 
-    def _words(self, inputs: Mapping[str, Array | Levels], slice_ms: float) -> NDArray[np.uint32]:
+    def _words(self, inputs: Mapping[str, Given], slice_ms: float) -> NDArray[np.uint32]:
         """Run, and return all outputs as they lie in the arena."""
         with self._lock:
             made = self._made()
@@ -198,6 +214,12 @@ class GpuProgram:
             if not made.size:
                 return np.zeros(0, np.uint32)
             return recording.fetch(made.staging, made.size)
+
+    def frames(self, rows: int, columns: int) -> GpuFrames:
+        """Something that keeps frames on the device, for inputs of one size."""
+        from palmkit.engine.backends.gpu.frames import GpuFrames
+
+        return GpuFrames(self._last.device.kind, self.backend, rows, columns)
 
     def run_on_device(self, inputs: Mapping[str, Value]) -> Mapping[str, GpuArray]:
         """Outputs by name, on the device; inputs are there or in the memory of this process.
@@ -221,7 +243,7 @@ class GpuProgram:
     def _uploads(
         self,
         made: _Made,
-        inputs: Mapping[str, Value | Levels],
+        inputs: Mapping[str, Given],
         of_levels: _OfLevels | None = None,
     ) -> tuple[list[Write], list[Copy]]:
         """The writes of the host's inputs, and the copies of those that are on the device."""

@@ -54,6 +54,16 @@ class Held:
     array: Array
     backend: str = NAME
 
+    @property
+    def dtype(self) -> str:
+        """The dtype that `host` gives it."""
+        return self.array.dtype.name
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its dims."""
+        return self.array.shape
+
     def host(self) -> Array:
         """A copy in the memory of this process; it is counted."""
         TRANSFERS["to host"] += 1
