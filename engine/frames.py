@@ -58,7 +58,8 @@ class Frames(Protocol):
 
         steps: what makes of the box a picture as large as `rows` and `columns`, where in the input
         it goes; the rest is 0. All but the last halve one of the lengths or both, by areas. Numbers
-        are those of cv2.resize, but for a rest of one level where the last step is by areas.
+        are those of cv2.resize, but for a rare one that is off by one where the last step is by
+        areas.
         The array is valid until the next call. Raises UnsupportedError for other steps.
         """
         ...

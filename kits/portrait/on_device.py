@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from palmkit.engine import Model
 from palmkit.engine.errors import DeviceLostError, PalmError
 from palmkit.engine.frames import Frames
 from palmkit.kits.image import Image
-from palmkit.kits.kit import Runnable, input_side
+from palmkit.kits.kit import Runnable, input_side, pixels
 from palmkit.kits.portrait import refine
 from palmkit.kits.portrait.views import shrink, shrinkings
 
@@ -24,7 +25,8 @@ TURNS = 5
 BETTER = 0.9
 # Longer frames, in sides of what the network sees, stay here: devices halve no more often.
 LONGEST = 40
-# By device, height, width and the network's side: seconds here and there.
+# By device, height, width and the network's side: seconds here, with what the network's input takes
+# to get there, and seconds there.
 _times: dict[tuple[str, int, int, int], tuple[float, float]] = {}
 
 
@@ -33,35 +35,39 @@ class OnDevice:
 
     def __init__(self) -> None:
         """Begin without a network."""
+        self._model: Model | None = None
         self._frames: Frames | None = None
         self._side = 0
 
     def adopt(self, model: Runnable) -> None:
         """Take the network that is current from here on."""
-        self._frames = model.frames("image") if isinstance(model, Model) else None
+        self._model = model if isinstance(model, Model) else None
+        self._frames = None if self._model is None else self._model.frames("image")
         self._side = input_side(model)
 
-    def frames(self, image: Image, pixels: int) -> Frames | None:
+    def frames(self, image: Image, looked_at: int) -> Frames | None:
         """Return what keeps frames like this one there if that is faster than the work here.
 
-        pixels: how many of the frame are looked at and get a mask.
+        looked_at: how many pixels of the frame are, and get a mask.
         """
-        if self._frames is None or self._frames.is_software:
+        model, frames = self._model, self._frames
+        if model is None or frames is None or frames.is_software:
             return None
-        if max(image.shape[:2]) > LONGEST * self._side:
+        height, width = image.shape[:2]
+        if max(height, width) > LONGEST * self._side:
             return None
-        here_s, there_s = _timed(self._frames, image.shape[0], image.shape[1], self._side)
+        here_s, there_s = _timed(model, frames, height, width, self._side)
         # There a frame is sent as a whole.
-        share = pixels / (image.shape[0] * image.shape[1])
-        return self._frames if there_s < BETTER * share * here_s else None
+        share = looked_at / (height * width)
+        return frames if there_s < BETTER * share * here_s else None
 
 
-def _timed(frames: Frames, height: int, width: int, side: int) -> tuple[float, float]:
+def _timed(model: Model, frames: Frames, height: int, width: int, side: int) -> tuple[float, float]:
     """Return the seconds of the work on a whole frame here and there, without the network's."""
     key = (frames.name, height, width, side)
     if key not in _times:
         try:
-            _times[key] = _time(frames, height, width, side)
+            _times[key] = _time(model, frames, height, width, side)
         except DeviceLostError:
             return 0.0, np.inf
         except PalmError as error:
@@ -73,7 +79,7 @@ def _timed(frames: Frames, height: int, width: int, side: int) -> tuple[float, f
     return _times[key]
 
 
-def _time(frames: Frames, height: int, width: int, side: int) -> tuple[float, float]:
+def _time(model: Model, frames: Frames, height: int, width: int, side: int) -> tuple[float, float]:
     image = np.random.default_rng(0).integers(0, 256, (height, width, 3), dtype=np.uint8)
     mask = np.empty((height, width), np.float32)
     # A disc with an edge of a few places.
@@ -81,20 +87,25 @@ def _time(frames: Frames, height: int, width: int, side: int) -> tuple[float, fl
     disc = np.clip((0.6 - np.hypot(line[:, None], line)) * side / 8 + 0.5, 0, 1)
     coarse = np.asarray(disc, np.float32)
     box, steps, whole = (0, 0, width, height), shrinkings(width, height, side), slice(0, side)
+    frames.send(image)
+    given: Any = {"image": frames.see(box, steps, whole, whole)}
 
     def here() -> None:
-        refine.refine(image, coarse, shrink(image, side), mask)
+        small = shrink(image, side)
+        model.run({"image": pixels(model, small)})
+        refine.refine(image, coarse, small, mask)
 
     def there() -> None:
         frames.send(image)
-        frames.see(box, steps, whole, whole)
+        model.run({"image": frames.see(box, steps, whole, whole)})
         refine.refine_on_device(frames, box, coarse, frames.seen(), mask)
 
-    there()
-    return _least(here), _least(there)
+    here_s, there_s, network_s = map(_least, (here, there, lambda: model.run(given)))
+    return here_s - network_s, there_s - network_s
 
 
-def _least(work: Callable[[], None]) -> float:
+def _least(work: Callable[[], object]) -> float:
+    work()
     found: list[float] = []
     for _ in range(TURNS):
         start = time.perf_counter()
