@@ -173,7 +173,10 @@ class Model:
 
         name: of an input float32[1, h, w, 3] of a model without symbolic dims. None: all of it, or
         a part, runs in the memory of this process, or on a device that keeps none.
+        Raises ShapeError for a name of no input.
         """
+        if name not in self._inputs:
+            raise ShapeError(self._unknown(name))
         type = self._inputs[name]
         programs = self._programs.values()
         if len(programs) != 1 or len(type.shape) != 4 or (type.shape[0], type.shape[3]) != (1, 3):
@@ -214,7 +217,7 @@ class Model:
             )
         for name in inputs:
             if name not in expected:
-                raise ShapeError(f"no input {name!r}; the model's inputs: {', '.join(expected)}")
+                raise ShapeError(self._unknown(name))
         found: dict[str, Given] = {}
         shapes: list[tuple[int, ...]] = []
         sizes: dict[str, int] = {}
@@ -235,6 +238,9 @@ class Model:
             found[name] = given
             shapes.append(shape)
         return found, tuple(shapes)
+
+    def _unknown(self, name: str) -> str:
+        return f"no input {name!r}; the model's inputs: {', '.join(self._inputs)}"
 
     def _compile(self, shapes: tuple[tuple[int, ...], ...]) -> Program:
         program = self._stored(shapes)

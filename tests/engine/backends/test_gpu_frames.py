@@ -145,6 +145,8 @@ def test_what_keeps_no_frames() -> None:
     flat = Type("float32", (1, SIDE))
     other = Graph({"x": flat}, {"y": flat}, (Node("relu", ("x",), ("y",)),))
     assert engine.Model(other, NAME).frames("x") is None
+    with pytest.raises(engine.ShapeError, match="no input 'image'; the model's inputs: x"):
+        engine.Model(other, NAME).frames("image")
 
 
 def test_arrays_of_other_shapes_are_refused() -> None:
