@@ -12,6 +12,7 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from string import Template
 from typing import Any
 from urllib.parse import quote
 
@@ -25,7 +26,9 @@ from tests.engine.web.bench.contenders import Contender, input_urls
 from tests.engine.web.bench.metadata import with_metadata
 from tests.engine.web.package import PACKAGE
 
-PAGE = Path(__file__).parent / "page"
+HERE = Path(__file__).parent
+# Scripts of `page`, each of which a page of its own runs: page.html with its name.
+SCRIPTS = ("bench", "first")
 FIRST_S = 60.0
 
 
@@ -142,7 +145,10 @@ def opened(peers: Path) -> Generator[Pages]:
         raise SystemExit("make bench-web: needs Chromium (Debian: chromium)")
     with tempfile.TemporaryDirectory(dir=peers, prefix="pages-") as name:
         site = Path(name)
-        shutil.copytree(PAGE, site, dirs_exist_ok=True)
+        shutil.copytree(HERE / "page", site, dirs_exist_ok=True)
+        page = Template((HERE / "page.html").read_text())
+        for script in SCRIPTS:
+            (site / f"{script}.html").write_text(page.substitute(script=script))
         shutil.copytree(peers / "node_modules", site / "node_modules", copy_function=os.link)
         (site / "run").mkdir()
         (site / "modules").mkdir()
