@@ -169,7 +169,8 @@ web: .venv/.dev build/wheels/.made build/web/npm/.made ## PalmKit for browsers, 
 	build/web/npm/node_modules/.bin/tsc -p kits/web
 	mkdir -p build/web/palmkit/models
 	cp build/web/build/*.wasm build/web/palmkit/engine/web
-	cp build/web/kits/palm_kits.wasm build/web/palmkit/kits/web
+	rm -f build/web/palmkit/kits/web/*.wasm
+	cp build/web/kits/palm_kits_*.wasm build/web/palmkit/kits/web
 	cp $(filter-out %/reranker.palm %/portrait_best.palm,$(wildcard models/*/*.palm)) models/index.toml \
 		build/web/palmkit/models
 	cp kits/web/package.json LICENSE build/web/palmkit

@@ -30,18 +30,22 @@ export function mayWait(): boolean {
   return typeof document === "undefined";
 }
 
-/**
- * Returns the best build that this engine runs.
- *
- * Throws PalmError "simd" where it has no SIMD, and "unsupported" if no build fits.
- */
-export function bestBuild(builds: Builds, threads: boolean): Build {
+function checkSimd(): void {
   if (!validates(SIMD)) {
     throw new PalmError(
       "simd",
       "expected WebAssembly with SIMD: Chrome 91, Firefox 89, Safari 16.4 or newer",
     );
   }
+}
+
+/**
+ * Returns the best build that this engine runs.
+ *
+ * Throws PalmError "simd" where it has no SIMD, and "unsupported" if no build fits.
+ */
+export function bestBuild(builds: Builds, threads: boolean): Build {
+  checkSimd();
   const sets = validates(RELAXED) ? (["wasm_relaxed", "wasm"] as const) : (["wasm"] as const);
   for (const set of sets) {
     const build: Build = threads ? `${set}_threads` : set;
@@ -66,7 +70,11 @@ export function addressOf(source: URL | string, expected: string): URL {
 
 const compiled = new Map<string, Promise<WebAssembly.Module>>();
 
-/** Compiles a module, once for each address. Throws PalmError "download" if it does not arrive. */
+/**
+ * Compiles a module, once for each address.
+ *
+ * Throws PalmError "download" if it does not arrive, and "simd" where it has no SIMD.
+ */
 export function compile(url: URL | string): Promise<WebAssembly.Module> {
   const key = String(url);
   let module = compiled.get(key);
@@ -81,13 +89,19 @@ export function compile(url: URL | string): Promise<WebAssembly.Module> {
 }
 
 async function fetched(url: string): Promise<WebAssembly.Module> {
+  checkSimd();
   if (url.startsWith("file:")) return WebAssembly.compile(await readBytes(url));
   const response = await get(url);
   const type = response.headers.get("content-type") ?? "";
-  // Servers that do not know the type are no reason to fail.
-  return type.startsWith("application/wasm")
-    ? WebAssembly.compileStreaming(response)
-    : WebAssembly.compile(await response.arrayBuffer());
+  try {
+    // Servers that do not know the type are no reason to fail.
+    return await (type.startsWith("application/wasm")
+      ? WebAssembly.compileStreaming(response)
+      : WebAssembly.compile(await response.arrayBuffer()));
+  } catch (error) {
+    const what = `expected a WebAssembly module, got ${type || "no type"}: ${String(error)}`;
+    throw new PalmError("download", `${url}: ${what}`, { cause: error });
+  }
 }
 
 /** Fetches an address. Throws PalmError "download" if it does not arrive. */

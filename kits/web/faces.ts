@@ -89,7 +89,7 @@ export class FaceDetector extends Finder<Face> {
   /** Opens the kit. Throws PalmError as `load` does. */
   static async create(options: FaceOptions = {}): Promise<FaceDetector> {
     const [native, [detector]] = await Promise.all([
-      Native.open(),
+      Native.open(new URL("./palm_kits_faces.wasm", import.meta.url)),
       networks([DETECTORS[options.quality ?? "fast"]], options),
     ]);
     const changed = native.options(DEFAULTS.faces, nativeOf(withThreshold(options, detector)));
@@ -119,7 +119,7 @@ export class FaceMesh extends Finder<MeshFace> {
   /** Opens the kit. Throws PalmError as `load` does. */
   static async create(options: FaceOptions = {}): Promise<FaceMesh> {
     const [native, [detector, mesh]] = await Promise.all([
-      Native.open(),
+      Native.open(new URL("./palm_kits_meshes.wasm", import.meta.url)),
       networks([DETECTORS[options.quality ?? "fast"], "face_mesh"], options),
     ]);
     const changed = native.options(DEFAULTS.meshes, nativeOf(withThreshold(options, detector)));

@@ -52,7 +52,7 @@ export class GestureRecognizer extends Finder<Hand> {
   /** Opens the kit. Throws PalmError as `load` does. */
   static async create(options: GestureOptions = {}): Promise<GestureRecognizer> {
     const [native, models] = await Promise.all([
-      Native.open(),
+      Native.open(new URL("./palm_kits_hands.wasm", import.meta.url)),
       networks(["hand_detector", "hand_landmarks"], options),
     ]);
     const [detector, landmarks] = models as [Model, Model];

@@ -19,9 +19,12 @@ export interface Pixels {
 }
 
 const MOST_SIDE = 65536;
-const MOST_PIXELS = 2 ** 29;
+const MOST_PIXELS = 2 ** 28;
+// So much every browser's canvas holds. A larger one may stay empty, without a word.
+const SURE_SIDE = 4096;
 const NONE = "expected a picture: an element, a bitmap, a frame, or its pixels";
 const EMPTY = "the picture is empty, or not loaded yet: await its decode()";
+const SMALLER = "make it smaller, as by createImageBitmap with resizeWidth";
 // From here on a video has a frame to show.
 const HAVE_CURRENT_DATA = 2;
 
@@ -37,8 +40,8 @@ export function pixelsOf(source: ImageSource): Pixels {
   if (isPixels(source)) return checked(source);
   const { width, height } = sizeOf(source);
   check(width, height);
-  const context = canvasOf(width, height);
   try {
+    const context = canvasOf(width, height);
     context.drawImage(source, 0, 0, width, height);
     return context.getImageData(0, 0, width, height);
   } catch (error) {
@@ -55,13 +58,13 @@ export type Sent = ImageBitmap | Pixels;
  * Throws PalmError "image" as `pixelsOf` does.
  */
 export async function sendable(source: ImageSource): Promise<Sent> {
-  if (isPixels(source)) {
-    const { width, height, data } = checked(source);
-    return { width, height, data: data.slice() };
-  }
-  const { width, height } = sizeOf(source);
-  check(width, height);
   try {
+    if (isPixels(source)) {
+      const { width, height, data } = checked(source);
+      return { width, height, data: data.slice() };
+    }
+    const { width, height } = sizeOf(source);
+    check(width, height);
     return await createImageBitmap(source);
   } catch (error) {
     throw meaning(error);
@@ -85,7 +88,14 @@ export function meaning(error: unknown): unknown {
       { cause: error },
     );
   }
-  if (name === "InvalidStateError") return new PalmError("image", EMPTY, { cause: error });
+  // It has a size, or it would have come to naught before.
+  if (name === "InvalidStateError" || error instanceof RangeError) {
+    return new PalmError(
+      "image",
+      `the picture cannot be read: await its decode(), or, if it is large, ${SMALLER}`,
+      { cause: error },
+    );
+  }
   if (error instanceof TypeError) return new PalmError("image", NONE, { cause: error });
   return error;
 }
@@ -111,7 +121,8 @@ function check(width: number, height: number): void {
   if (width > MOST_SIDE || height > MOST_SIDE || width * height > MOST_PIXELS) {
     throw new PalmError(
       "image",
-      `expected at most ${MOST_SIDE} pixels a side and 2^29 in all, got ${width} x ${height}`,
+      `expected at most ${MOST_SIDE} pixels a side and 2^28 in all, got ${width} x ${height}: ` +
+        SMALLER,
     );
   }
 }
@@ -136,8 +147,24 @@ function canvasOf(width: number, height: number) {
     drawing = canvas.getContext("2d", { willReadFrequently: true }) as typeof drawing;
   }
   if (!drawing) throw new PalmError("image", "the browser gave no canvas to read pictures with");
+  const context = drawing;
   // This also clears it.
-  drawing.canvas.width = width;
-  drawing.canvas.height = height;
-  return drawing;
+  context.canvas.width = width;
+  context.canvas.height = height;
+  if (Math.max(width, height) > SURE_SIDE) checkHolds(context, width, height);
+  return context;
+}
+
+/** Throws PalmError "image" if a canvas of this size does not take what is drawn. */
+function checkHolds(context: NonNullable<typeof drawing>, width: number, height: number): void {
+  const last = [width - 1, height - 1, 1, 1] as const;
+  context.fillRect(...last);
+  if (!context.getImageData(...last).data[3]) {
+    drawing = null; // it may not take smaller ones any more
+    throw new PalmError(
+      "image",
+      `the browser has no canvas for a picture of ${width} x ${height}: ${SMALLER}`,
+    );
+  }
+  context.clearRect(...last);
 }

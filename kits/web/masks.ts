@@ -64,7 +64,7 @@ export class PortraitSegmenter extends Segmenter {
   /** Opens the kit. Throws PalmError as `load` does. */
   static async create(options: PortraitOptions = {}): Promise<PortraitSegmenter> {
     const [native, models] = await Promise.all([
-      Native.open(),
+      Native.open(new URL("./palm_kits_portrait.wasm", import.meta.url)),
       networks(["portrait", "person_finder"], options),
     ]);
     const [portrait, finder] = models as [Model, Model];
@@ -93,7 +93,10 @@ export class HairSegmenter extends Segmenter {
 
   /** Opens the kit. Throws PalmError as `load` does. */
   static async create(options: MaskOptions = {}): Promise<HairSegmenter> {
-    const [native, models] = await Promise.all([Native.open(), networks(["hair"], options)]);
+    const [native, models] = await Promise.all([
+      Native.open(new URL("./palm_kits_hair.wasm", import.meta.url)),
+      networks(["hair"], options),
+    ]);
     const [hair] = models as [Model];
     const changed = native.options(DEFAULTS.masks, {
       ...shared(options),

@@ -1,4 +1,4 @@
-// palm_kits.h: the module, its structs, and networks that it calls.
+// palm_kits.h: modules, their structs, and networks that they call.
 import { type Model, PalmError, type Tensor } from "../../engine/web/index.js";
 import { Instance } from "../../engine/web/instance.js";
 import { compile } from "../../engine/web/modules.js";
@@ -38,14 +38,13 @@ const OFFSETS: Readonly<Record<keyof NativeOptions, number>> = {
 const DOUBLES: ReadonlySet<string> = new Set(["min_score", "min_presence", "min_face", "hold_ms"]);
 const OPTIONS_BYTES = 72;
 const TENSOR_WORDS = 4;
+const NO_MEMORY = "out of memory"; // of engine/native/wasm/platform.cc
 const RGBA = 2;
 
 /** What `palm_host_options` is asked for. */
 export const DEFAULTS = { faces: 0, meshes: 1, hands: 2, masks: 3 } as const;
 
-const MODULE = new URL("./palm_kits.wasm", import.meta.url);
-
-/** An instance of the kits' module, with the networks of one kit. */
+/** An instance of a kit's module, with its networks. */
 export class Native {
   readonly #networks: Model[] = [];
   #failure: unknown;
@@ -56,11 +55,12 @@ export class Native {
     this.#struct = instance.take(32);
   }
 
-  static async open(): Promise<Native> {
+  /** module: where it is; a kit names its own, so that bundlers bring no other's along. */
+  static async open(module: URL): Promise<Native> {
     let native: Native | undefined;
     const network = (user = 0, inputs = 0, inputCount = 0, outputs = 0, outputCount = 0) =>
       native?.run(user, inputs, inputCount, outputs, outputCount) ?? 1;
-    const instance = await Instance.of(await compile(MODULE), false, { network });
+    const instance = await Instance.of(await compile(module), false, { network });
     native = new Native(instance);
     return native;
   }
@@ -156,7 +156,7 @@ export class Native {
     try {
       return this.instance.call(name, ...values);
     } catch (error) {
-      throw this.#failure ?? error;
+      throw this.#failure ?? withRemedy(error);
     }
   }
 
@@ -206,4 +206,10 @@ export class Native {
       return { name: this.text(name), dims, data: new Float32Array(buffer, data, length) };
     });
   }
+}
+
+function withRemedy(error: unknown): unknown {
+  if (!(error instanceof PalmError) || error.message !== NO_MEMORY) return error;
+  const remedy = "open the kit again, and give it smaller pictures";
+  return new PalmError("backend", `${NO_MEMORY}: ${remedy}`, { cause: error });
 }

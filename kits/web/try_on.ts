@@ -96,7 +96,7 @@ export class TryOn extends Kit {
       typeof given === "string" ? await loadLook(given, options.updates) : readLook(given);
     const hands = behindHands ? (["hand_detector", "hand_landmarks"] as const) : [];
     const [native, models] = await Promise.all([
-      Native.open(),
+      Native.open(new URL("./palm_kits_try_on.wasm", import.meta.url)),
       networks([DETECTORS.fast, "face_mesh", "hair", ...hands], options),
     ]);
     const changed = native.options(DEFAULTS.meshes, nativeOf(withThreshold(options, models[0])));

@@ -1,5 +1,6 @@
 """The kits of the npm package find what those of Python find."""
 
+import gzip
 import json
 from typing import Any
 
@@ -9,14 +10,14 @@ import pytest
 from palmkit import kits
 from palmkit.kits.image import Image, resize
 from palmkit.kits.tryon.look import Look
-from tests.engine.web.package import needs_package, node
+from tests.engine.web.package import MODULES, needs_package, node
 from tests.kits import drawn_hands
 
 pytestmark = needs_package
 
 # As between Python and C (tests/kits/native/test_kits.py), and masks as between instruction sets.
 OFF, OFF_SCORE, OFF_MASK = 0.05, 1e-3, 1e-4
-PROGRAM = "../../kits/web/kits.mjs"
+PROGRAM, LACKS = "../../kits/web/kits.mjs", "../../kits/web/lacks.mjs"
 # As kits.mjs has them.
 LONG = ((1200, 400), (320, 640), (900, 300), (1200, 300))
 
@@ -168,9 +169,36 @@ def test_pictures_that_cannot_be(found: dict[str, Any]) -> None:
     assert found["errors"] == [
         "image: the picture is empty, or not loaded yet: await its decode()",
         "image: expected 400 bytes of 10 x 10 pixels, got 10",
-        "image: expected at most 65536 pixels a side and 2^29 in all, got 70000 x 1",
+        "image: expected at most 65536 pixels a side and 2^28 in all, got 70000 x 1: "
+        "make it smaller, as by createImageBitmap with resizeWidth",
         *(
             "image: expected a picture: an element, a bitmap, a frame, or its pixels, got " + what
             for what in ("undefined", "null", "photo.jpg")
         ),
+    ]
+
+
+def test_modules_are_small() -> None:
+    modules = [path for path in MODULES if path.parent.parent.name == "kits"]
+    assert len(modules) == 6
+    for path in modules:
+        content = path.read_bytes()
+        most = (400_000, 160_000) if path.stem == "palm_kits_try_on" else (180_000, 75_000)
+        assert len(content) <= most[0] and len(gzip.compress(content, 9)) <= most[1], path.name
+
+
+def test_an_engine_without_simd() -> None:
+    said = node(LACKS, "simd")
+    assert said.startswith("simd: expected WebAssembly with SIMD: Chrome 91, ")
+
+
+def test_an_engine_without_memory() -> None:
+    said = node(LACKS, "memory", flags=("--wasm-max-mem-pages=2048",)).splitlines()
+    remedy = "open the kit again, and give it smaller pictures"
+    assert said == [
+        "backend: out of memory: could not get 192000000 bytes",
+        "0",
+        f"backend: out of memory: {remedy}",
+        "backend: it failed before: out of memory",
+        "0",
     ]
