@@ -12,6 +12,9 @@ export interface Start {
   readonly variables: number;
 }
 
+/** What it says: that it waits for work, or what ended it. */
+export type Said = "ready" | { readonly failed: string };
+
 const STACK_BYTES = 512 << 10;
 const START_MS = 20_000;
 const FILE: WorkerFile = {
@@ -25,7 +28,8 @@ export class Threads {
 
   /**
    * Starts threads on the instance's memory; `count` is how many. One that ends later fails the
-   * instance, between two runs: a run waits for it.
+   * instance between two runs. A run that it leaves with work undone waits 20 s for it, and throws
+   * PalmError "backend", as the thread that waits can be told of nothing.
    *
    * Throws PalmError "backend" if one does not start.
    */
@@ -67,14 +71,17 @@ export class Threads {
         reject(new PalmError("backend", `a thread did not start: ${why}`));
       };
     });
+    const end = (why: string) => {
+      lost(why);
+      instance.fail(lostError("a thread", why, "open the model or kit again"));
+    };
     const worker = await OwnWorker.start(FILE, {
-      message: () => {
-        ready();
+      message: (data) => {
+        const said = data as Said;
+        if (said === "ready") ready();
+        else end(said.failed);
       },
-      lost: (why) => {
-        lost(why);
-        instance.fail(lostError("a thread", why, "open the model again"));
-      },
+      lost: end,
     });
     this.#workers.push(worker);
     const timer = setTimeout(() => {

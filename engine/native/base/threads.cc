@@ -62,6 +62,15 @@ void pause() {
 #endif
 }
 
+#if defined(__wasm__)
+using wasm::Patience;
+#else
+// A system's threads end with their process alone.
+struct Patience {
+  void look() {}
+};
+#endif
+
 }  // namespace
 
 void Watch::begin(Ask ask, void* data, Clock::duration slice) {
@@ -192,9 +201,10 @@ void Pool::run(size_t count, Grain grain, size_t sharers, Function function, voi
   mine += take(shares_[0], true, 0);
   mine += take_others(0);
   expected_ += units - mine;
+  Patience patience;
   for (int looks = 0; done_.load(std::memory_order_acquire) != expected_; ++looks) {
     // A worker that lost its core within a piece needs this one.
-    if (looks > kLooksBeforeYield) std::this_thread::yield();
+    if (looks > kLooksBeforeYield) std::this_thread::yield(), patience.look();
     else pause();
   }
   if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));

@@ -1,5 +1,7 @@
 #include "wasm/platform.h"
 
+#include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
@@ -16,6 +18,9 @@ namespace {
 
 constexpr int32_t kBackend = 4;  // PALM_ERROR_BACKEND
 constexpr size_t kMostThreads = 256;
+// No piece of a loop takes a thread nearly as long (base/threads.cc), unless it does not run. What
+// it spent between two looks is a second at most: all may have stood still, as in a machine asleep.
+constexpr int64_t kSecond = 1'000'000'000, kPatience = 20 * kSecond;  // ns
 
 struct Failure {
   std::atomic<int32_t> is_there{0}, is_taken{0};
@@ -66,7 +71,17 @@ void Task::finish() {
 }
 
 void Task::wait() {
-  while (!done_) wasm::wait(done_, 0);
+  for (Patience patience; !done_; patience.look()) wasm::wait(done_, 0);
+}
+
+void Patience::look() {
+  if (is_given) return;
+  using Clock = std::chrono::steady_clock;
+  const int64_t now = std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
+  if (last_) spent_ += std::min(now - last_, kSecond);
+  last_ = now;
+  if (spent_ > kPatience)
+    throw_out(kBackend, "a thread is gone (nothing came in 20 s): open the model or kit again");
 }
 
 void start(Task& task) {
@@ -132,7 +147,7 @@ PALM_EXPORT(palm_thread) void palm_thread(int32_t index) {
 
 // The thread ended otherwise than by throw_out.
 PALM_EXPORT(palm_thread_failed) void palm_thread_failed() {
-  fail_all(kBackend, "a thread of the session failed");
+  fail_all(kBackend, "a thread is gone (it failed): open the model or kit again");
 }
 
 PALM_EXPORT(palm_take) void* palm_take(size_t bytes) {

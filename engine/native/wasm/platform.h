@@ -32,6 +32,18 @@ class Task {
 // Gives a task to a thread that has none; called by one thread alone. Throws out if all have one.
 void start(Task& task);
 
+// Of one wait for what the host's threads are to do, each of which may end without a word: what it
+// had taken is never done then, and what it held is not let go.
+class Patience {
+ public:
+  // Between two looks at what is waited for. Throws out once they took too long; not in a thread
+  // that the host gave, which the session ends.
+  void look();
+
+ private:
+  int64_t last_ = 0, spent_ = 0;  // ns
+};
+
 // Sleep while a word is `expected`, a tenth of a second at most. Throws out if a thread failed.
 void wait(std::atomic<int32_t>& word, int32_t expected);
 void wake(std::atomic<int32_t>& word);

@@ -81,6 +81,18 @@ const CASES = {
     await tell(() => load(readFileSync(files[0]), ALONE));
   },
 
+  // A server that answers by a page of its own, and a connection that ends in the middle.
+  async module() {
+    const url = "https://example.org/palm.wasm";
+    const answers = [
+      new Response("<!doctype html>", { headers: { "content-type": "text/html" } }),
+      new Response(new Uint8Array(8), { headers: { "content-type": "application/wasm" } }),
+    ];
+    globalThis.fetch = async () => answers.shift();
+    await tell(() => load(readFileSync(files[0]), { builds: { wasm: url } }));
+    await tell(() => load(readFileSync(files[0]), { builds: { wasm: url } }));
+  },
+
   // Memory that cannot be shared.
   async isolation() {
     globalThis.crossOriginIsolated = false;

@@ -130,6 +130,16 @@ def test_a_run_that_fails_in_a_thread_ends(tmp_path: Path) -> None:
         assert after == f"{kind}: it failed before: {message}"
 
 
+def test_modules_that_are_none() -> None:
+    for said, kind in zip(
+        node("faults.mjs", "module", MESH).splitlines(),
+        ("text/html", "application/wasm"),
+        strict=True,
+    ):
+        expected = f"expected a WebAssembly module, got {kind}: CompileError: "
+        assert said.startswith(f"download: https://example.org/palm.wasm: {expected}")
+
+
 def test_what_an_engine_may_lack() -> None:
     assert node("faults.mjs", "simd", MESH).startswith("simd: expected WebAssembly with SIMD: ")
     said = node("faults.mjs", "isolation", MESH)
