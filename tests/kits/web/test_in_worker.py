@@ -1,6 +1,7 @@
 """Kits in workers of their own: the same results, and an error when the worker is gone."""
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -66,18 +67,22 @@ def test_releases_reach_the_worker(found: dict[str, Any]) -> None:
     assert found["broken"] == "download: gone"
 
 
-def test_types_are_those_of_the_kit(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("module", "resolution"), [("esnext", "bundler"), ("node16", "node16")])
+def test_types_are_those_of_the_kit(module: str, resolution: str, tmp_path: Path) -> None:
+    """A project that has nothing but the package sees all of its types."""
     compiler = ROOT / "build" / "web" / "npm" / "node_modules" / "typescript" / "lib" / "tsc.js"
     if not compiler.is_file():
         pytest.skip("there is no TypeScript: make web")
+    (tmp_path / "node_modules").mkdir()
+    (tmp_path / "node_modules" / "palmkit").symlink_to(PACKAGE)
+    (tmp_path / "package.json").write_text('{"type": "module"}')
+    shutil.copy(Path(__file__).with_name("types.ts"), tmp_path)
     options = {
-        **{"strict": True, "noEmit": True, "target": "es2022", "module": "esnext"},
-        **{"moduleResolution": "bundler", "lib": ["es2022", "dom", "dom.iterable"], "types": []},
-        "paths": {"palmkit": [str(PACKAGE / "kits" / "web" / "index.d.ts")]},
+        **{"strict": True, "noEmit": True, "target": "es2022", "module": module},
+        **{"moduleResolution": resolution, "lib": ["es2022", "dom", "dom.iterable"], "types": []},
     }
-    files = [str(Path(__file__).with_name("types.ts"))]
     config = tmp_path / "tsconfig.json"
-    config.write_text(json.dumps({"compilerOptions": options, "files": files}))
+    config.write_text(json.dumps({"compilerOptions": options, "files": ["types.ts"]}))
     command = [str(NODE), str(compiler), "-p", str(config)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert not done.returncode, done.stdout

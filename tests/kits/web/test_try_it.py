@@ -116,6 +116,15 @@ def test_a_camera_that_is_refused(pages: Served) -> None:
         browser.wait(f"!({PROBLEM}) && {FOUND} === '1 face.'")
 
 
+def test_no_camera(pages: Served) -> None:
+    flags = ("--use-fake-device-for-media-stream=device-count=0", "--use-fake-ui-for-media-stream")
+    with pages, chromium(*flags) as browser:
+        enter(browser, pages, "faces")
+        browser.click("#camera")
+        browser.wait(f"({PROBLEM} ?? '').startsWith('There is no camera. Take a picture')")
+        assert browser.run(PRESSED) == "false"
+
+
 def test_a_page_that_is_left_and_comes_back(browser: Browser, pages: Served) -> None:
     with pages:
         enter(browser, pages, "faces")

@@ -21,7 +21,7 @@ pytestmark = needs_delivery
 PAGE = """<!doctype html>
 <title>ready</title>
 <link rel="icon" href="data:," />
-<script type="module">
+<script type="module" nonce="own">
   import { TryOn, inWorker } from "/palmkit/kits/web/index.js";
   import { Updates } from "/palmkit/delivery/web/index.js";
 
@@ -112,3 +112,8 @@ def test_an_update_in_the_middle(browser: Browser, site: Site) -> None:
     worn = [colour for colour, _ in browser.run("worn")]
     assert worn == sorted(worn, key=[RED, PLUM].index)
     assert browser.run("failed") == []
+    # All of that was code of the origin: of nowhere else would any have run.
+    assert not [each for each in browser.problems if "Content Security Policy" in each]
+    code = "import('data:text/javascript,0').then(() => 'ran', () => 'refused')"
+    assert browser.run(code) == "refused"
+    assert [each for each in browser.problems if "Content Security Policy" in each]

@@ -13,6 +13,8 @@ import {
   TryOn,
   inWorker,
 } from "palmkit";
+import { DeliveryError, Updates } from "palmkit/delivery";
+import { type Model, PalmError, type Tensor, load } from "palmkit/engine";
 
 export async function look(video: HTMLVideoElement): Promise<readonly unknown[]> {
   const detector = await inWorker(FaceDetector, { mode: "video", max_faces: 3, models: "/models" });
@@ -34,4 +36,22 @@ export async function look(video: HTMLVideoElement): Promise<readonly unknown[]>
   await inWorker(Map);
   detector.close();
   return [meshes, hair, hands, person, worn.after];
+}
+
+export async function update(): Promise<readonly unknown[]> {
+  const updates = await Updates.open({ urls: ["https://models.example.com"], root: "/root.json" });
+  const detector = await FaceDetector.create({ updates, signal: new AbortController().signal });
+  const code = await updates.refresh(["face_detector"]).catch((error: unknown) => {
+    if (error instanceof DeliveryError) return error.code;
+    throw error;
+  });
+  const model: Model = await load("/models/face_mesh.palm", { threads: 2 });
+  const { points } = model.run({ image: new Float32Array(3) });
+  const found: Tensor | undefined = points;
+  // @ts-expect-error numbers of no type that a model has
+  model.run({ image: [1, 2, 3] });
+  const faces: Face[] = detector.detect(new ImageData(64, 64));
+  const { kind } = new PalmError("image", "none");
+  // @ts-expect-error a kind that there is not
+  return [code, found, faces, kind === "nothing"];
 }
