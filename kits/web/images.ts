@@ -159,7 +159,13 @@ function canvasOf(width: number, height: number) {
 function checkHolds(context: NonNullable<typeof drawing>, width: number, height: number): void {
   const last = [width - 1, height - 1, 1, 1] as const;
   context.fillRect(...last);
-  if (!context.getImageData(...last).data[3]) {
+  let isThere = false;
+  try {
+    isThere = context.getImageData(...last).data[3] !== 0;
+  } catch {
+    // Of Firefox, an error that says no more.
+  }
+  if (!isThere) {
     drawing = null; // it may not take smaller ones any more
     throw new PalmError(
       "image",

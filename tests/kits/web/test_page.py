@@ -101,10 +101,10 @@ def test_a_page_finds_faces(said: Any, astronaut: Image) -> None:
     assert "error" not in said, said["error"]
     assert said["isolated"] is True
     expected = kits.detect_faces(astronaut)
-    for source in ("image", "bitmap", "canvas", "worker"):
+    for source in ("image", "bitmap", "canvas", "data", "worker"):
         assert isinstance(said[source], list), said[source]
         near(column(said[source], "box"), expected.boxes)
-    assert said["empty"] == "PalmError: image"
+    assert said["empty"] == said["large"] == "PalmError: image"
     assert said["waiting"] == "PalmError: unsupported"
     # The sums of red, green and blue of what is worn are those of Python's pixels.
     look = Look.of(lipstick="#a9142a", hair="#1e6b70")
