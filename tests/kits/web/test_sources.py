@@ -153,6 +153,21 @@ def test_large_pictures_are_seen_whole(page: Browser, astronaut: Image) -> None:
     np.testing.assert_allclose(here[0][:2], expected, atol=60)
 
 
+def test_a_photo_that_lies_on_its_side(page: Browser, folder: Path, astronaut: Image) -> None:
+    """It is seen upright, as the browser shows it."""
+    photo = Pillow.fromarray(np.ascontiguousarray(np.rot90(astronaut[:, :400])))
+    exif = Pillow.Exif()
+    exif[0x0112] = 6  # to be turned clockwise
+    photo.save(folder / "photo.jpg", exif=exif, quality=95)
+    page.run("load('/photo.jpg').then((image) => { window.photo = image; })")
+    assert page.run("[photo.naturalWidth, photo.naturalHeight]") == [400, 512]
+    expected = kits.detect_faces(astronaut[:, :400]).boxes
+    for kind in ("img", "ImageBitmap", "canvas"):
+        here, there = page.run(f"Promise.resolve(KINDS.{kind}(photo)).then(look)")
+        near(here, expected, 3)
+        near(there, expected, 3)
+
+
 def test_faces_are_drawn(page: Browser) -> None:
     face = "{box: [10, 8, 30, 30], keypoints: [20, 20, 0, 0, 0, 0, 0, 0, 0, 0]}"
     edge, point, inside, outside = page.run(
