@@ -34,6 +34,9 @@ STRIPED = 0.3
 CLOSE, MARGIN = 0.3, (0.05, 0.35)
 # How many times the width and height of a cut-out's picture the view has, at most: people far away.
 FAR = 2.8
+# Share of the people cut out who are partly beyond the view's border, by up to so much of the
+# smaller of view and picture.
+BEYOND, BEYOND_BY = 0.2, 0.4
 # Shares of the pictures, of hair, seen round a face where there is one; up to that share, by
 # whether there is one, round the head of a person.
 BY_FACE, BY_HEAD = 0.65, (0.9, 0.5)
@@ -228,6 +231,9 @@ class Composer:
         free = torch.rand(count, 1, device=device) < 0.25
         span = torch.where(free, torch.minimum(square, span), span)
         room = (whole - span).abs() / 2 + 0.03 * whole
+        if wide:
+            beyond = torch.rand(count, 1, device=device) < BEYOND
+            room = room + BEYOND_BY * beyond * torch.minimum(whole, span)
         centre = whole / 2 + room * uniform(-1, 1, count, 2, device=device)
         return Frame(centre, span)
 

@@ -28,7 +28,7 @@ SET_WEIGHTS = {
     "portrait": {
         "ccp": 0.25,
         "hs290": 0.14,
-        "voc_person": 0.22,
+        "voc_person": 0.28,
         "interfaces": 0.02,
         "ccp_unlabelled": 0.05,
         "workers": 0.04,
@@ -50,7 +50,7 @@ SET_WEIGHTS = {
         "backgrounds": 0.02,
         "clothing": 0.03,
         "grocery": 0.02,
-        "animals": 0.03,
+        "animals": 0.09,
     },
     "hair": {
         "ccp": 0.25,
@@ -131,6 +131,9 @@ CUT_WEIGHTS = {
     },
     "hair": {"ccp": 0.25, "hs290": 0.03, "cutouts": 0.04},
 }
+# How much more often than other pictures without anybody one is what people are set on: rooms and
+# streets, and animals, which are not taken for people where somebody is beside them.
+SCENE_WEIGHTS = {"backgrounds": 4.0, "animals": 4.0}
 # How much more often than others of its set someone with a hat is drawn.
 HAT_WEIGHT = 4.0
 TAUGHT_CUT_SETS = {
@@ -323,7 +326,7 @@ class Bank:
             hat[row] = entry["set"] == HATS
             trust[row] = TRUST[task].get(entry["set"], 1.0)
             cut[row] = CUT_WEIGHTS[task].get(entry["set"], 0.0) / names.count(entry["set"])
-            empty[row] = (entry["set"] in EMPTY) * (4.0 if entry["set"] == "backgrounds" else 1.0)
+            empty[row] = (entry["set"] in EMPTY) * SCENE_WEIGHTS.get(entry["set"], 1.0)
         self.faces = torch.from_numpy(faces).to(device)
         self.people = torch.from_numpy(people).to(device)
         self.trust = torch.from_numpy(trust).to(device)

@@ -35,8 +35,8 @@ SIDES = {"person_finder": (128, 64)}
 def describe(task: str, metrics: Mapping[str, object]) -> dict[str, str]:
     """Return the model file's metadata."""
     side, found = SIDES.get(task, (SIZE, SIZE))
-    # The larger networks of a task differ in nothing else.
-    same = task.removesuffix("_best").removesuffix("_published")
+    # The larger network of a task differs in nothing else.
+    same = task.removesuffix("_best")
     return {
         "kit": KITS.get(same, same),
         "name": task,

@@ -17,7 +17,12 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from palmkit.models.segmentation.backbone import CHANNELS, Convolve, MobileNetV2
 from palmkit.models.segmentation.network import Maps
-from palmkit.models.segmentation.teacher_network import FEATURE_CHANNELS, SelfieNetwork
+from palmkit.models.segmentation.teacher_network import (
+    FEATURE_CHANNELS,
+    POSE_CHANNELS,
+    PoseNetwork,
+    SelfieNetwork,
+)
 from palmkit.models.training.blocks import convolve
 
 # Channels of the way up, at strides 16 to 2, and the teacher's features that lie beside each.
@@ -45,14 +50,24 @@ class Block(nn.Module):
         return functional.relu(x + y)
 
 
+def heedless(inputs: int, outputs: int) -> nn.Conv2d:
+    """Return a pointwise map of zeros, which learns what of its input is of use."""
+    layer = nn.Conv2d(inputs, outputs, 1, bias=False)
+    nn.init.zeros_(layer.weight)
+    return layer
+
+
 class Guide(nn.Module):
     """A network from RGB 0..1 to one logit a pixel, with the frozen published teacher inside."""
 
-    def __init__(self, teacher: SelfieNetwork, encoder: MobileNetV2) -> None:
+    def __init__(
+        self, teacher: SelfieNetwork, encoder: MobileNetV2, pose: PoseNetwork | None = None
+    ) -> None:
         """Build the guide.
 
         teacher: the network that it reads beside the picture. encoder: trained on; its weights
-        should be those of a network that knows many things.
+        should be those of a network that knows many things. pose: read too, if given; at first
+        the guide does not heed it, so that it may start from one without.
         """
         super().__init__()
         self.teacher = teacher
@@ -61,6 +76,12 @@ class Guide(nn.Module):
         self.level = nn.ModuleList(
             nn.BatchNorm2d(channels, affine=False) for channels in FEATURE_CHANNELS
         )
+        self.pose = pose
+        if pose is not None:
+            self.pose_level = nn.ModuleList(
+                nn.BatchNorm2d(channels, affine=False) for channels in POSE_CHANNELS
+            )
+            self.posed = nn.ModuleList(map(heedless, POSE_CHANNELS, CHANNELS[2:]))
         inputs = CHANNELS[-1]
         self.context = nn.Conv2d(inputs, inputs, 1)
         ups: list[nn.Module] = []
@@ -80,6 +101,13 @@ class Guide(nn.Module):
         # Its word at half the size, a place of four values.
         word = functional.pixel_unshuffle(said.clamp(-8, 8) / 4, 2).to(known[0].dtype)
         maps = self.encoder(x)
+        if self.pose is not None:
+            with torch.no_grad():
+                bodies = self.pose(x)
+            for index, (level, posed, body) in enumerate(
+                zip(self.pose_level, self.posed, bodies, strict=True), 2
+            ):
+                maps[index] = maps[index] + posed(level(body).to(maps[index].dtype))
         y = maps[-1]
         y = functional.relu(y + self.context(y.mean(dim=(2, 3), keepdim=True)))
         features = maps[1:4]

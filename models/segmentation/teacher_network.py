@@ -1,21 +1,25 @@
-"""The selfie segmentation network as a PyTorch module, for hints during training.
+"""Published networks that see people, as PyTorch modules that guides read during training.
 
-`python -m palmkit.models.segmentation.teacher_network TFLITE OUT.npz` reads the network with our
-own converter and writes its steps and weights, so that training needs PyTorch alone.
+`python -m palmkit.models.segmentation.teacher_network TFLITE OUT.npz` reads the selfie segmentation
+with our own converter and writes its steps and weights, so that training needs PyTorch alone; with
+`--pose` the detector of BlazePose, of which only what its FEATURES need is written.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+
+from palmkit.engine.ir import Node
 
 # What our maps are compared with: strides 4, 8, 16 on the way down; 16, 8, 4, 2 on the way up.
 FEATURES = (
@@ -28,15 +32,25 @@ FEATURES = (
     "add_13__xeno_compat__1/before",
 )
 FEATURE_CHANNELS = (16, 24, 32, 128, 24, 16, 16)
+# Ends of names: the pose detector's maps at strides 8, 16 and 32, on its way up.
+POSE_FEATURES = ("add_14/add/before", "add_11/add/before", "conv2d_31/Conv2D1/conv/small")
+POSE_CHANNELS = (96, 192, 192)
 
 
-def write(path: Path, out: Path) -> None:
-    """Write the optimised network's nodes and weights."""
+def write(path: Path, out: Path, features: Sequence[str] = ()) -> None:
+    """Write the optimised network's nodes and weights.
+
+    features: ends of the names of what alone is needed; none: all of the network is.
+    """
     from palmkit.engine import convert, optimise
 
     graph = optimise(convert(path))
+    if features:
+        made = [node.outputs[0] for node in graph.nodes]
+        ends = [next(name for name in made if name.endswith(end)) for end in features]
+        graph = graph.with_nodes(tuple(needed(graph.nodes, ends)))
     used = {name for node in graph.nodes for name in node.inputs}
-    steps = [
+    steps: list[dict[str, Any]] = [
         {
             "op": node.op,
             "inputs": node.inputs,
@@ -44,19 +58,35 @@ def write(path: Path, out: Path) -> None:
             "attrs": {
                 key: value
                 for key, value in node.attrs.items()
-                if key in ("activation", "group", "pads", "strides")
+                if key in ("activation", "activation_params", "group", "pads", "strides")
             },
         }
         for node in graph.nodes
         if node.op != "transpose"
     ]
+    for step in steps:
+        if step["op"] == "clip":
+            limits = [float(graph.constants[name]) for name in step["inputs"][1:]]
+            step["attrs"] = {"activation_params": limits}
     content: dict[str, Any] = {"steps": json.dumps(steps)}
     content |= {name: value for name, value in graph.constants.items() if name in used}
-    np.savez(out, **content)
+    np.savez_compressed(out, **content)
 
 
-def activated(x: Tensor, name: str) -> Tensor:
-    """Apply the activation called `name` in the graph."""
+def needed(nodes: Sequence[Node], names: Iterable[str]) -> list[Node]:
+    """Return the nodes that the values called so are computed by, in order."""
+    wanted, found = set(names), list[Node]()
+    for node in reversed(nodes):
+        if wanted & set(node.outputs):
+            wanted |= set(node.inputs)
+            found.append(node)
+    return found[::-1]
+
+
+def activated(x: Tensor, name: str, limits: Sequence[float] = ()) -> Tensor:
+    """Apply the activation called `name` in the graph; limits: of "clip", 0 and more if any."""
+    if name == "clip" and math.isfinite(max(limits, default=math.inf)):
+        return functional.hardtanh(x, *limits)
     if name == "clip":
         return functional.relu(x)
     if name == "hard_swish":
@@ -64,8 +94,13 @@ def activated(x: Tensor, name: str) -> Tensor:
     return x.sigmoid() if name == "sigmoid" else x
 
 
-class SelfieNetwork(nn.Module):
-    """The network that `write` stored."""
+class StoredNetwork(nn.Module):
+    """A network that `write` stored.
+
+    features: ends of the names of maps that are read.
+    """
+
+    features: ClassVar[tuple[str, ...]]
 
     def __init__(self, path: Path) -> None:
         """Read steps and weights from the file."""
@@ -77,6 +112,8 @@ class SelfieNetwork(nn.Module):
                 if content[name].dtype == np.float32:
                     self.register_buffer(self.keys[name], torch.from_numpy(content[name]))
         self.input: str = self.steps[0]["inputs"][0]
+        made = [step["output"] for step in self.steps]
+        self.read = [next(name for name in made if name.endswith(end)) for end in self.features]
 
     def convolved(self, step: dict[str, Any], values: dict[str, Tensor]) -> Tensor:
         """Apply one convolution with the ops fused to it."""
@@ -95,13 +132,10 @@ class SelfieNetwork(nn.Module):
         y = functional.conv2d(x, weight, bias, given["strides"], padding, groups=given["group"])
         if len(names) > 3:
             y = y + values[names[3]]
-        return activated(y, given.get("activation", ""))
+        return activated(y, given.get("activation", ""), given.get("activation_params", ()))
 
-    def forward(self, images: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """Map float32[n, 3, 256, 256], RGB 0..1, to logits and FEATURES.
-
-        The logits are float32[n, 1, 256, 256].
-        """
+    def run(self, images: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """Map float32[n, 3, h, w], as the network expects them, to its result and features."""
         values: dict[str, Tensor] = {self.input: images}
         last = images
         for step in self.steps:
@@ -116,6 +150,8 @@ class SelfieNetwork(nn.Module):
                 last = values[names[0]] + values[names[1]]
             elif op == "multiply_add":
                 last = values[names[0]] * values[names[1]] + values[names[2]]
+            elif op == "clip":
+                last = activated(values[names[0]], op, step["attrs"]["activation_params"])
             elif op == "resize":
                 last = functional.interpolate(
                     values[names[0]], scale_factor=2.0, mode="bilinear", align_corners=False
@@ -123,16 +159,40 @@ class SelfieNetwork(nn.Module):
             else:
                 raise ValueError(f"no such step: {op}")
             values[step["output"]] = last
-        return last, [values[name] for name in FEATURES]
+        return last, [values[name] for name in self.read]
+
+
+class SelfieNetwork(StoredNetwork):
+    """The selfie segmentation."""
+
+    features: ClassVar = FEATURES
+
+    def forward(self, images: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """Map float32[n, 3, 256, 256], RGB 0..1, to logits and FEATURES.
+
+        The logits are float32[n, 1, 256, 256].
+        """
+        return self.run(images)
+
+
+class PoseNetwork(StoredNetwork):
+    """The pose detector, which was shown people in every pose, from far and from behind."""
+
+    features: ClassVar = POSE_FEATURES
+
+    def forward(self, images: Tensor) -> list[Tensor]:
+        """Map float32[n, 3, h, w], RGB 0..1, sides multiples of 32, to POSE_FEATURES."""
+        return self.run(2 * images - 1)[1]
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
     """Write the file."""
-    parser = argparse.ArgumentParser(description="read the selfie segmentation for training")
-    parser.add_argument("network", type=Path, help="selfie_segmentation.tflite")
+    parser = argparse.ArgumentParser(description="read a published network for training")
+    parser.add_argument("network", type=Path, help="selfie_segmentation or pose_detection.tflite")
     parser.add_argument("out", type=Path, help="the .npz file")
+    parser.add_argument("--pose", action="store_true", help="the network is the pose detector")
     options = parser.parse_args(None if arguments is None else list(arguments))
-    write(options.network, options.out)
+    write(options.network, options.out, POSE_FEATURES if options.pose else ())
 
 
 if __name__ == "__main__":

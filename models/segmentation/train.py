@@ -2,10 +2,10 @@
 
 `python -m palmkit.models.segmentation.train PACK OUT --task portrait --teacher TEACHER.npz --stage
 guide --encoder ENCODER.npz` trains the guide, and without the stage, with `--guide GUIDE.pt`, the
-network that ships beside it, or beside the mean of several, `--guide A.pt,B.pt`: `--network best`
-the larger one, `--network published --encoder ENCODER.npz` one that starts as guides do. A guide
-may learn beside earlier ones too. All go on from OUT/checkpoint.pt where there is one; `--start` is
-a checkpoint or a .palm of which only the weights are taken.
+network that ships beside it, or beside the mean of several, `--guide A.pt,B.pt`: `--network best
+--encoder ENCODER.npz` the larger one, which starts as guides do. A guide may learn beside earlier
+ones too, and read a pose detector, `--pose POSE.npz`. All go on from OUT/checkpoint.pt where there
+is one; `--start` is a checkpoint or a .palm of which only the weights are taken.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from palmkit.models.segmentation.dataset import Bank
 from palmkit.models.segmentation.guide import Guide, Guides, folded
 from palmkit.models.segmentation.losses import PARTS, mask_loss
 from palmkit.models.segmentation.network import SIZE, WIDTHS, Maps, MaskNetwork, Published
-from palmkit.models.segmentation.teacher_network import SelfieNetwork
+from palmkit.models.segmentation.teacher_network import PoseNetwork, SelfieNetwork
 from palmkit.models.training.loop import Recipe, Recorded, Trainer, read_options, train
 from palmkit.models.training.start import start_from
 
 # From this share of the steps on the compositions come nearer to pictures as they are.
 EASE_FROM = 0.6
-# What a set's mask counts beside the guide's word, for a network and for another guide; what that
-# word counts where it is alone.
-TRUTH, GUIDE_TRUTH, UNKNOWN_WEIGHT = 0.4, 0.7, 0.6
+# What a set's mask counts beside the guide's word for another guide; what that word counts where it
+# is alone.
+GUIDE_TRUTH, UNKNOWN_WEIGHT = 0.7, 0.6
 
 # How many compositions normalisations take their statistics from.
 SAMPLE = 128
@@ -45,9 +45,10 @@ class MaskRecipe(Recipe):
     """Hyperparameters of a mask network's training.
 
     pool: how many batches of compositions wait with the guide's output. reuse: steps for each batch
-    that is renewed. network: "fast", "best" or "published". stage: "guide" or "mask". guide, start,
-    encoder: files; several guides are separated by commas. The encoder is of guides, or of the
-    published network.
+    that is renewed. truth: what a set's mask counts beside the guide's word, 0..1. network: "fast"
+    or "best". stage: "guide" or "mask". guide, start, encoder, pose: files; several guides are
+    separated by commas. The encoder is of guides, or of the best network; pose is a pose detector
+    that the guide in training, or one of those that teach, reads.
     """
 
     task: str = "portrait"
@@ -59,10 +60,12 @@ class MaskRecipe(Recipe):
     average: float = 0.999
     pool: int = 24
     reuse: int = 4
+    truth: float = 0.4
     stage: str = "mask"
     guide: str = ""
     start: str = ""
     encoder: str = ""
+    pose: str = ""
 
     @property
     def model(self) -> str:
@@ -138,7 +141,6 @@ class MaskTrainer(Composing):
     """
 
     parts: ClassVar[tuple[str, ...]] = PARTS
-    truth: ClassVar[float] = TRUTH
 
     def __init__(
         self,
@@ -160,7 +162,7 @@ class MaskTrainer(Composing):
                 shipped.encoder.network = read_encoder(recipe, bank, stages)
             network = shipped
         super().__init__(recipe, network, bank, device)
-        self.reuse = recipe.reuse
+        self.reuse, self.truth = recipe.reuse, recipe.truth
         self.guide: nn.Module | None = None
         if guide is not None:
             self.kind = torch.bfloat16 if self.fast else torch.float32
@@ -220,8 +222,6 @@ class GuideTrainer(MaskTrainer):
     student, CVPR 2020).
     """
 
-    truth: ClassVar[float] = GUIDE_TRUTH
-
     def __init__(
         self,
         recipe: MaskRecipe,
@@ -238,8 +238,10 @@ class GuideTrainer(MaskTrainer):
         encoder = MobileNetV2()
         if recipe.encoder:
             encoder = read_encoder(recipe, bank)
-        network = Guide(teacher.to(device).eval(), encoder)
+        pose = PoseNetwork(Path(recipe.pose)).to(device) if recipe.pose else None
+        network = Guide(teacher.to(device).eval(), encoder, pose)
         super().__init__(recipe, bank, device, earlier, network)
+        self.truth = GUIDE_TRUTH
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
@@ -252,7 +254,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
     if recipe.encoder and recipe.stage == "mask" and not WIDTHS[recipe.model].published:
         raise SystemExit(f"--encoder: --network {recipe.network} has no published encoder")
     bank = Bank(options.pack, recipe.task, device)
-    guide = read_guide(options.teacher, recipe.guide)
+    guide = read_guide(options.teacher, recipe.guide, recipe.pose)
     if recipe.stage == "guide":
         teacher = SelfieNetwork(options.teacher)
         trainer: MaskTrainer = GuideTrainer(recipe, bank, device, teacher, guide)
@@ -292,14 +294,22 @@ def resume(trainer: Trainer, path: Path, images: Tensor) -> None:
     trainer.averaged.load_state_dict(network.state_dict())
 
 
-def read_guide(teacher: Path | None, paths: str) -> nn.Module | None:
-    """Return the guide of a checkpoint, or of several, separated by commas, the mean of all."""
+def read_guide(teacher: Path | None, paths: str, pose: str = "") -> nn.Module | None:
+    """Return the guide of a checkpoint, or of several, separated by commas, the mean of all.
+
+    pose: the pose detector, where one of them reads it. Raises ValueError if one does and none is
+    given.
+    """
     if not paths or teacher is None:
         return None
     guides: list[Guide] = []
     for path in paths.split(","):
-        guide = Guide(SelfieNetwork(teacher), MobileNetV2())
         state = torch.load(path, map_location="cpu", weights_only=True)
+        posed = any(name.startswith("posed.") for name in state["averaged"])
+        if posed and not pose:
+            raise ValueError(f"{path}: expected --pose as well, this guide reads a pose detector")
+        read = PoseNetwork(Path(pose)) if posed else None
+        guide = Guide(SelfieNetwork(teacher), MobileNetV2(), read)
         guide.load_state_dict(state["averaged"])
         guides.append(folded(guide))
     return guides[0] if len(guides) == 1 else Guides(guides).eval()

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -11,6 +12,7 @@ ROOT = Path(__file__).parents[2]
 MODELS = ROOT / "models"
 TEACHER = ROOT / "../shared/teachers/selfie_segmentation.tflite"
 CLASSIFIER = ROOT / "../shared/foreign/mobilenet_v2_1.0_224_quant.tflite"
+POSE = ROOT / "../shared/foreign/pose_detection.tflite"
 SHIPPED = sorted(path.parent.name for path in MODELS.glob("*/*.palm"))
 # The sides of what each network sees and draws.
 SIDES = {
@@ -453,6 +455,76 @@ def test_a_guide_learns_and_teaches(tmp_path: Path) -> None:
     assert later.pool[:, 4].min() >= 0.6
 
 
+@pytest.mark.skipif(
+    not (TEACHER.exists() and POSE.exists()), reason="../shared/teachers or foreign is not there"
+)
+def test_a_guide_comes_to_heed_a_pose_detector(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
+    from palmkit.models.segmentation import teacher_network
+    from palmkit.models.segmentation.dataset import Bank
+    from palmkit.models.segmentation.guide import Guide
+    from palmkit.models.segmentation.teacher_network import SelfieNetwork
+    from palmkit.models.segmentation.train import GuideTrainer, MaskRecipe, adopt, read_guide
+
+    teacher, pose = tmp_path / "teacher.npz", tmp_path / "pose.npz"
+    teacher_network.main([str(TEACHER), str(teacher)])
+    teacher_network.main([str(POSE), str(pose), "--pose"])
+    write_pack(tmp_path / "pack")
+    device = torch.device("cpu")
+    bank = Bank(tmp_path / "pack", "portrait", device)
+    first = GuideTrainer(MaskRecipe(), bank, device, SelfieNetwork(teacher))
+    recipe = MaskRecipe(batch=3, warm_up=1, pose=str(pose))
+    trainer = GuideTrainer(recipe, bank, device, SelfieNetwork(teacher))
+    adopt(trainer, first.state())
+    images = torch.rand(1, 3, 256, 256)
+    with torch.no_grad():
+        before = trainer.averaged.eval()(images).logits
+        assert torch.equal(before, first.averaged.eval()(images).logits)
+    trainer.advance()
+    assert isinstance(trainer.network, Guide)
+    assert all(layer.weight.abs().max() > 0 for layer in trainer.network.posed)
+
+    torch.save({"averaged": trainer.network.state_dict()}, tmp_path / "guide.pt")
+    with pytest.raises(ValueError, match="guide.pt: expected --pose as well"):
+        read_guide(teacher, str(tmp_path / "guide.pt"))
+    read = read_guide(teacher, str(tmp_path / "guide.pt"), str(pose))
+    assert read is not None
+    with torch.no_grad():
+        expected = trainer.network.eval()(images).logits
+        torch.testing.assert_close(read(images).logits, expected, atol=1e-3, rtol=1e-3)
+
+
+@pytest.mark.skipif(not POSE.exists(), reason="../shared/foreign is not there")
+def test_the_pose_detectors_maps_are_its_own(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
+    from palmkit.engine import convert, load, optimise, save
+    from palmkit.engine.ir import Type
+    from palmkit.models.segmentation.teacher_network import (
+        POSE_CHANNELS,
+        POSE_FEATURES,
+        PoseNetwork,
+        needed,
+        write,
+    )
+
+    write(POSE, tmp_path / "pose.npz", POSE_FEATURES)
+    network = PoseNetwork(tmp_path / "pose.npz")
+    image = np.random.default_rng(0).random((1, 224, 224, 3), np.float32)
+    with torch.no_grad():
+        found = network(torch.from_numpy(image).permute(0, 3, 1, 2))
+    sides = (28, 14, 7)
+    assert [each.shape[1:] for each in found] == [
+        (channels, side, side) for channels, side in zip(POSE_CHANNELS, sides, strict=True)
+    ]
+    graph = optimise(convert(POSE))
+    outputs = {name: Type.of(each.numpy()) for name, each in zip(network.read, found, strict=True)}
+    graph = replace(graph.with_nodes(tuple(needed(graph.nodes, outputs))), outputs=outputs)
+    save(graph, tmp_path / "maps.palm", shapes=())
+    expected = load(tmp_path / "maps.palm").run({"input_1": 2 * image - 1})
+    for name, ours in zip(network.read, found, strict=True):
+        np.testing.assert_allclose(ours.numpy(), expected[name], atol=2e-3)
+
+
 @pytest.mark.skipif(not TEACHER.exists(), reason="../shared/teachers is not there")
 def test_teacher_in_pytorch_is_the_teacher(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
@@ -515,7 +587,7 @@ def test_a_network_starts_from_the_published_encoder_and_leaves_as_it_is(tmp_pat
     device = torch.device("cpu")
     bank = Bank(tmp_path / "pack", "portrait", device)
     encoder = str(tmp_path / "encoder.npz")
-    recipe = MaskRecipe(network="published", batch=2, warm_up=1, encoder=encoder)
+    recipe = MaskRecipe(network="best", batch=2, warm_up=1, encoder=encoder)
     network = cast(Any, MaskTrainer(recipe, bank, device).averaged).eval()
     image = np.random.default_rng(0).integers(0, 255, (1, 256, 256, 3)).astype(np.float32)
     seen = torch.from_numpy(image).permute(0, 3, 1, 2) / 255
@@ -526,19 +598,18 @@ def test_a_network_starts_from_the_published_encoder_and_leaves_as_it_is(tmp_pat
             torch.testing.assert_close(ours, known, rtol=0, atol=1e-3)
         expected = network(seen).logits.sigmoid()[0, 0].numpy()
     torch.save({"averaged": network.state_dict()}, tmp_path / "checkpoint.pt")
-    path = export("portrait_published", tmp_path / "checkpoint.pt", tmp_path, {})
+    path = export("portrait_best", tmp_path / "checkpoint.pt", tmp_path, {})
     mask = load(path).run({"image": image})["mask"][0, ..., 0]
     np.testing.assert_allclose(mask, expected, atol=0.02)
     assert load(path).graph.metadata["kit"] == "portrait"
 
 
-@pytest.mark.parametrize("network", ["fast", "best"])
-def test_a_network_without_a_published_encoder_takes_none(network: str, tmp_path: Path) -> None:
+def test_a_network_without_a_published_encoder_takes_none(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="the extra [train] is not installed")
     from palmkit.models.segmentation.train import main
 
-    given = [str(tmp_path), str(tmp_path / "out"), "--network", network, "--encoder", "e.npz"]
-    with pytest.raises(SystemExit, match=f"--encoder: --network {network} has no published"):
+    given = [str(tmp_path), str(tmp_path / "out"), "--network", "fast", "--encoder", "e.npz"]
+    with pytest.raises(SystemExit, match="--encoder: --network fast has no published"):
         main([*given, "--device", "cpu"])
 
 
