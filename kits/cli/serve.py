@@ -24,6 +24,8 @@ the token that opens the page. Set $PALMKIT_PASSPHRASE to have the keys encrypte
 from this one process; delivery/SERVER.md tells how it grows: PostgreSQL, more replicas, the static
 part on a CDN, keys in a KMS.
 
+Pages on which kits are tried in a browser are not here: `palmkit web` serves those.
+
 Needs an extra: pip install "palmkit[server]", and "palmkit[postgres]" for PostgreSQL.
 With $SENTRY_DSN and sentry-sdk installed, errors of the server go to Sentry.
 """

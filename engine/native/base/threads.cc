@@ -204,8 +204,12 @@ void Pool::run(size_t count, Grain grain, size_t sharers, Function function, voi
   Patience patience;
   for (int looks = 0; done_.load(std::memory_order_acquire) != expected_; ++looks) {
     // A worker that lost its core within a piece needs this one.
-    if (looks > kLooksBeforeYield) std::this_thread::yield(), patience.look();
-    else pause();
+    if (looks <= kLooksBeforeYield) {
+      pause();
+      continue;
+    }
+    std::this_thread::yield();
+    patience.look();
   }
   if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
 }
