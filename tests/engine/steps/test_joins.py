@@ -198,6 +198,25 @@ def test_a_resize_takes_in_the_sum_and_its_clamp() -> None:
     changed(RESIZED, after, join_resized_sums)
 
 
+def test_a_resize_takes_in_one_sum_alone() -> None:
+    """Of two sums in a row the second stays, or what the first adds would be lost."""
+    added = """
+    v = arena(1, 4, 4, 8)
+    w = output(1, 4, 4, 8)
+    """
+    summed = """
+    binary(a=y, b=v, y=w, op="add", shape=[128], a_strides=[1], b_strides=[1], in_place="a")
+    """
+    steps = RESIZED.replace("y = output(1, 4, 4, 8)", "y = arena(1, 4, 4, 8)" + added.rstrip())
+    steps = steps.rstrip() + summed
+    after = """
+        resize(image=x, rows=i, columns=i, addend=z, y=y, mode='nearest', activation='clip',
+            activation_params=[0.0, 6.0], in_place='addend')
+        binary(a=y, b=v, y=w, op='add', shape=[128], a_strides=[1], b_strides=[1], in_place='a')
+    """
+    changed(steps, after, join_resized_sums)
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

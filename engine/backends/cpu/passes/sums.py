@@ -45,6 +45,9 @@ def join_resized_sums(lowered: Lowered) -> Lowered:
     def join(first: Step, second: Step, name: str) -> Step | None:
         if first.kernel != "resize" or second.kernel != "binary" or second.attrs["op"] != "add":
             return None
+        # One that has taken in a sum already has no room for another.
+        if first.inputs.get("addend") is not None:
+            return None
         addend = second.input("b" if name == "a" else "a")
         runs = second.attrs["a_strides"] == second.attrs["b_strides"] == _ONE_RUN
         if not runs or not addend.dims == second.y.dims == first.y.dims:
