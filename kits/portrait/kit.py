@@ -26,11 +26,12 @@ from palmkit.kits.options import Modes, kept, made_of, same_option
 from palmkit.kits.portrait import refine
 from palmkit.kits.portrait.compose import Backdrop, Background
 from palmkit.kits.portrait.finder import Finder
+from palmkit.kits.portrait.held import Holding, box_with_room, held_by
 from palmkit.kits.portrait.on_device import OnDevice
 from palmkit.kits.portrait.options import NETWORKS, PortraitOptions, SegmenterOptions
 from palmkit.kits.portrait.steady import Steady
 from palmkit.kits.portrait.views import Box, Halves, closer, part_of, shrinkings
-from palmkit.kits.results import Mask
+from palmkit.kits.results import INSIDE, Mask
 from palmkit.kits.results.mask import Subject
 
 if TYPE_CHECKING:
@@ -61,10 +62,13 @@ class Segmenter(Kit[Mask]):
         self._on_device = OnDevice()
         self._side = 0
 
-    def _open(self, finder: Finder | None) -> None:
-        """Start, with a finder if the views of the network follow from where people are."""
+    def _open(self, finder: Finder | None, *others: Current) -> None:
+        """Start, with a finder if the views of the network follow from where people are.
+
+        others: further models that the kit runs.
+        """
         self._finder = finder
-        self._start(self._seen_by, *([finder.current] if finder else []))
+        self._start(self._seen_by, *([finder.current] if finder else []), *others)
 
     def _adopt(self) -> None:
         self._model = self._seen_by.model
@@ -171,10 +175,20 @@ class PortraitSegmenter(Segmenter):
         super().__init__(options, NETWORKS[options.quality])
         self._many = options.mode == "image" and options.quality == "best"
         looks = options.mode == "image" and options.second_pass
-        self._open(Finder(options.finder_model, options) if looks else None)
+        held, model = options.include == "held", options.held_model
+        self._holding = Holding(model, options) if held else None
+        self._open(
+            Finder(options.finder_model, options) if looks else None,
+            *([self._holding.current] if self._holding else []),
+        )
+
+    def _adopt(self) -> None:
+        super()._adopt()
+        if self._holding is not None:
+            self._holding.adopt()
 
     def _forget(self) -> None:
-        self._steady = Steady()
+        self._steady, self._steady_things = Steady(), Steady()
 
     def _infer(self, view: Image | DeviceArray) -> refine.Mask:
         import cv2
@@ -185,6 +199,13 @@ class PortraitSegmenter(Segmenter):
     def _mask(
         self, image: Image, area: tuple[int, int, int, int], time_s: float | None
     ) -> refine.Mask:
+        mask = self._people(image, area, time_s)
+        if self._holding is not None:
+            self._add_held(self._holding, mask, image, area, time_s)
+        return mask
+
+    def _people(self, image: Image, area: Box, time_s: float | None) -> refine.Mask:
+        """Return the mask of the people alone."""
         left, top, right, bottom = area
         if time_s is not None:
             frames = self._on_device.frames(image, (right - left) * (bottom - top))
@@ -229,6 +250,39 @@ class PortraitSegmenter(Segmenter):
             return coarse
         left, top, right, bottom = area
         return self._steady.update(coarse, view, (left, top, right - left, bottom - top), time_s)
+
+    def _add_held(
+        self, holding: Holding, mask: refine.Mask, image: Image, area: Box, time_s: float | None
+    ) -> None:
+        """Add what people hold to their mask, of whom it takes nothing away.
+
+        In videos it is looked for everywhere, as they are.
+        """
+        import cv2
+
+        left, top, right, bottom = area
+        people = mask[top:bottom, left:right]
+        whole = (0, 0, right - left, bottom - top)
+        box = whole if time_s is not None else box_with_room(people > INSIDE, whole)
+        if box is None:
+            return
+        view = holding.view(Halves(image[top:bottom, left:right]), box)
+        things = holding.things(view)
+        rows, columns = slice(box[1], box[3]), slice(box[0], box[2])
+        around = people[rows, columns]
+        size = (things.shape[1], things.shape[0])
+        seen = cast(refine.Mask, cv2.resize(around, size, interpolation=cv2.INTER_AREA))
+        held = held_by(things, seen)
+        if time_s is not None and self._options.smoothing:
+            place = (left, top, right - left, bottom - top)
+            small = cast(Image, cv2.resize(view, size, interpolation=cv2.INTER_AREA))
+            held = self._steady_things.update(held, small, place, time_s)
+        if not held.any():
+            return
+        fine = cast(refine.Mask, cv2.resize(held, (view.shape[1], view.shape[0])))
+        found = self._enlarge(image[top:bottom, left:right][rows, columns], fine, view)
+        # Where a person ends and a thing begins both are half there.
+        np.minimum(around + found, 1, out=around)
 
     def _infer_closer(
         self, finder: Finder, picture: Halves, whole: Box

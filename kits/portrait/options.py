@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from palmkit.kits.options import RUNNING, VIDEOS, OneOf, Options, Quality, Whole, option
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 MASK = "how the mask is made"
 # The shipped network of each quality.
 NETWORKS: Mapping[Quality, str] = {"fast": "portrait", "best": "portrait_best"}
+Include: TypeAlias = Literal["person", "held"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -62,12 +63,25 @@ class PortraitOptions(SegmenterOptions):
         group=MASK,
         was="second_look",
     )
+    include: Include = option(
+        "person",
+        "person, or held: also what people hold or carry, such as bags and umbrellas, for one more"
+        " look",
+        OneOf(*get_args(Include)),
+        group=MASK,
+    )
     finder_model: ModelSource | None = option(
         None,
         "another model for the glance, as `model`, such as person_finder@stable",
         group=RUNNING,
         metavar="FILE",
         was="finder",
+    )
+    held_model: ModelSource | None = option(
+        None,
+        "another model for what is held, as `model`, such as held_things@stable",
+        group=RUNNING,
+        metavar="FILE",
     )
 
 
