@@ -52,7 +52,6 @@ lint: .venv/.dev ## style and types, those of Windows and macOS as well, and the
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 	.venv/bin/mypy tests demos
-	.venv/bin/mypy --platform win32 --cache-dir .mypy_cache/win32
 	.venv/bin/mypy --platform darwin --cache-dir .mypy_cache/darwin
 	.venv/bin/pyright --pythonpath $(VENV)
 	.venv/bin/pyright --pythonpath $(VENV) --pythonplatform Windows kits engine delivery assets

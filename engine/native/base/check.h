@@ -47,6 +47,16 @@ bool refuses(Body body) {
 #endif
 }
 
+// How many of so many random cases are tried: the per cent of them that $PALM_TRIALS says, as an
+// emulated machine takes long for each; all without it.
+inline size_t trials(size_t all) {
+  const char* const share = std::getenv("PALM_TRIALS");
+  if (!share) return all;
+  const long percent = std::strtol(share, nullptr, 10);
+  PALM_CHECK(percent > 0 && percent <= 100, "PALM_TRIALS: expected 1 to 100, got %s", share);
+  return (all * static_cast<size_t>(percent) + 99) / 100;
+}
+
 inline bool runs_here(uint32_t need) { return (host_isa() & need) == need; }
 
 // Seconds per call, the best of `rounds` of about `budget_s` each.

@@ -89,7 +89,7 @@ void check(const char* isa_name, uint32_t isa, const ConvCase& c, Random& random
 // Images that are multiplied by gates, or whose channels are two images', before they are
 // convolved: the step that does it at once, against a loop over what it would read.
 void check_joined(const char* isa_name, uint32_t isa, Random& random) {
-  for (int trial = 0; trial < 120; ++trial) {
+  for (size_t trial = 0; trial < trials(120); ++trial) {
     const bool gated = trial % 2, across = gated && trial % 3 == 0;
     ConvCase c{};
     c.images = gated ? 1 : random.between(1, 2), c.groups = 1;
@@ -150,7 +150,7 @@ void check(const char* isa_name, uint32_t isa) {
   const auto pick = [&](std::initializer_list<size_t> from) {
     return from.begin()[random.bits() % from.size()];
   };
-  for (int i = 0; i < 400; ++i) {
+  for (size_t i = 0; i < trials(400); ++i) {
     ConvCase c{};
     c.images = random.between(1, 2);
     c.groups = pick({1, 1, 1, 2, 3});
@@ -185,7 +185,7 @@ void check(const char* isa_name, uint32_t isa) {
   }
   check_joined(isa_name, isa, random);
   // Weights with zeros anywhere, over blocks of pixels and channels that come out even and odd.
-  for (size_t i = 0; i < 160; ++i) {
+  for (size_t i = 0; i < trials(160); ++i) {
     ConvCase c{};
     c.images = random.between(1, 2), c.groups = 1;
     c.height = random.between(1, 20), c.width = random.between(1, 20);

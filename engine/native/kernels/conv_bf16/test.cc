@@ -167,7 +167,7 @@ void check(const char* isa_name, uint32_t isa, const Case& c, Random& random, fl
     return from.begin()[random.bits() % from.size()];
   };
   const auto coin = [&] { return random.bits() % 2 == 0; };
-  for (size_t i = 0; i < 500; ++i) {
+  for (size_t i = 0; i < trials(500); ++i) {
     Case c{};
     const bool depthwise = i % 3 == 0;
     c.images = pick({1, 1, 2});

@@ -171,7 +171,7 @@ void check(const std::vector<Set>& sets) {
     return from.begin()[random.bits() % from.size()];
   };
   const auto any = [&] { return static_cast<int64_t>(random.between(0, 255)); };
-  for (int i = 0; i < 500; ++i) {
+  for (size_t i = 0; i < trials(500); ++i) {
     Int8Case c{};
     c.activation = "";
     c.images = random.between(1, 2);

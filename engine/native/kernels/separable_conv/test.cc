@@ -129,7 +129,7 @@ void check(const char* isa_name, uint32_t isa) {
   const auto pick = [&](std::initializer_list<size_t> from) {
     return from.begin()[random.bits() % from.size()];
   };
-  for (int i = 0; i < 300; ++i) {
+  for (size_t i = 0; i < trials(300); ++i) {
     Case c{};
     c.images = random.between(1, 3);
     // Now and then so wide that a block is of few rows.
