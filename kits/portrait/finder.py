@@ -5,33 +5,24 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from palmkit.kits.delivered import Current
 from palmkit.kits.image import Part
-from palmkit.kits.kit import ModelSource, input_side, output, pixels
+from palmkit.kits.kit import ModelSource
 from palmkit.kits.options import Options
+from palmkit.kits.portrait.network import MaskNetwork
 from palmkit.kits.portrait.refine import Mask
 from palmkit.kits.portrait.views import Box, Halves, box_of_people, heads_without_faces
 
 
-class Finder:
-    """The network of the glance, as kits run it."""
+class Finder(MaskNetwork):
+    """The network of the glance."""
 
     def __init__(self, model: ModelSource | None, options: Options) -> None:
         """Open the model; None: the one that ships. options: the kit's."""
-        self.current = Current(model, "person_finder", options)
-        self._side = 0
-
-    def adopt(self) -> None:
-        """Take the model that is current from here on."""
-        self._side = input_side(self.current.model)
+        super().__init__(model, options, "person_finder", stride=2)
 
     def people(self, picture: Halves) -> Mask:
         """Return how likely there is somebody: float32[n, n], 0..1, of the picture stretched."""
-        model = self.current.model
-        glance = pixels(model, picture.glance(self._side))
-        shape = (1, self._side // 2, self._side // 2, 1)
-        mask: Mask = output(model.run({"image": glance}), "mask", shape)[0, :, :, 0]
-        return mask
+        return self._mask(picture.glance(self._side))
 
     def box(self, picture: Halves) -> Box | None:
         """Return the part of a picture where people are; None where nobody is seen."""

@@ -7,10 +7,10 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from palmkit.kits.delivered import Current
 from palmkit.kits.image import Image
-from palmkit.kits.kit import ModelSource, input_side, output, pixels
+from palmkit.kits.kit import ModelSource
 from palmkit.kits.options import Options
+from palmkit.kits.portrait.network import MaskNetwork
 from palmkit.kits.portrait.refine import Mask
 from palmkit.kits.portrait.views import Box, Halves
 from palmkit.kits.results import INSIDE
@@ -27,17 +27,12 @@ HELD, LEAST, LEAST_MORE = 0.5, 0.01, 0.004
 NEAR = 2
 
 
-class Holding:
-    """The network that finds what is held, as kits run it."""
+class Holding(MaskNetwork):
+    """The network that finds what is held."""
 
     def __init__(self, model: ModelSource | None, options: Options) -> None:
         """Open the model; None: the one that ships. options: the kit's."""
-        self.current = Current(model, "held_things", options)
-        self._side = 0
-
-    def adopt(self) -> None:
-        """Take the model that is current from here on."""
-        self._side = input_side(self.current.model)
+        super().__init__(model, options, "held_things", stride=4)
 
     def view(self, picture: Halves, box: Box) -> Image:
         """Return a part of a picture as the network sees it."""
@@ -45,10 +40,7 @@ class Holding:
 
     def things(self, view: Image) -> Mask:
         """Return how likely each place of a view is held: float32[n, n], 0..1."""
-        model = self.current.model
-        shape = (1, self._side // 4, self._side // 4, 1)
-        found: Mask = output(model.run({"image": pixels(model, view)}), "mask", shape)[0, :, :, 0]
-        return found
+        return self._mask(view)
 
 
 def box_with_room(inside: NDArray[np.bool_], whole: Box) -> Box | None:
