@@ -52,7 +52,7 @@ class PortraitOptions(SegmenterOptions):
     quality: Quality = option(
         "fast",
         "fast, or best: a larger network, which in pictures looks also at all of it and at mirror"
-        " images, for better masks in three to five times the time",
+        " images, for better masks in about ten times the time",
         OneOf(*get_args(Quality)),
         group=MASK,
     )

@@ -89,7 +89,7 @@ class Labelled(NamedTuple):
 
 
 class Head(nn.Module):
-    """From maps of the portrait network to a logit in every fourth row and column."""
+    """A network from maps of the portrait network to one logit a place, at stride 4."""
 
     def __init__(self) -> None:
         """Build it with random weights."""

@@ -62,7 +62,7 @@ def frames(side: int = SIDE) -> GpuFrames:
 
 @pytest.fixture(params=["runtime", "python"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Who hands over work, to a device opened for the test."""
+    """Run a test with each driver, on a device opened for it."""
     monkeypatch.setattr(gpu_device, "_devices", {})
     if request.param == "python":
         use_unknown_library(monkeypatch)

@@ -199,7 +199,7 @@ def test_a_resize_takes_in_the_sum_and_its_clamp() -> None:
 
 
 def test_a_resize_takes_in_one_sum_alone() -> None:
-    """Of two sums in a row the second stays, or what the first adds would be lost."""
+    """The second of two sums in a row stays a step: a resize has room for one addend."""
     added = """
     v = arena(1, 4, 4, 8)
     w = output(1, 4, 4, 8)
