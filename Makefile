@@ -53,8 +53,8 @@ lint: .venv/.dev ## style and types, those of Windows and macOS as well, and the
 	.venv/bin/mypy
 	.venv/bin/mypy tests demos
 	.venv/bin/mypy --platform darwin --cache-dir .mypy_cache/darwin
+	.venv/bin/mypy --platform win32 --cache-dir .mypy_cache/win32
 	.venv/bin/pyright --pythonpath $(VENV)
-	.venv/bin/pyright --pythonpath $(VENV) --pythonplatform Windows kits engine delivery assets
 	.venv/bin/zizmor --offline --no-progress --quiet --min-severity medium .github/workflows
 
 docs: .venv/.dev ## the site of tutorials and references, into build/site; warnings are errors
