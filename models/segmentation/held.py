@@ -2,10 +2,7 @@
 
 `python -m palmkit.models.segmentation.held DATA OUT` writes OUT/held_things.palm, in a few minutes
 without a GPU, and OUT/metrics.json. The portrait network stays as it ships; of its maps a head of
-few weights learns where bags, purses, umbrellas and the like are, from boxes drawn by eye in
-pictures of ccp, whose masks leave such things out (held.toml). Inside a box GrabCut parts the thing
-from what is behind it. Of hs290 and cut-outs, whose masks keep what is held, it learns what is
-nothing of the kind: all that is beside the mask.
+few weights learns where bags, purses, umbrellas and the like are (held_labels.py).
 
 Measured on the development pictures, through the kit; "person" is what it does without:
 iou      intersection over union with the true mask and the things in the boxes
@@ -17,13 +14,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
@@ -37,20 +32,20 @@ from palmkit.engine.model import Model
 from palmkit.kits import PortraitSegmenter
 from palmkit.kits.portrait.held import HELD_SIDE, box_with_room
 from palmkit.models import kinds
-from palmkit.models.segmentation.crop import Array, Picture
-from palmkit.models.segmentation.evaluate import Flags, Sample, overlap, set_on
+from palmkit.models.segmentation.crop import Array
+from palmkit.models.segmentation.evaluate import Sample, overlap
 from palmkit.models.segmentation.export import describe
-from palmkit.models.segmentation.labels import read_mask, read_rgba, read_rows
+from palmkit.models.segmentation.held_labels import (
+    Labelled,
+    boxes,
+    inside,
+    read_boxed,
+    read_others,
+)
 from palmkit.models.segmentation.network import SIZE
 from palmkit.models.training.blocks import Separable
 from palmkit.models.training.export import export_onnx
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
-LIST = Path(__file__).with_name("held.toml")
 PORTRAIT = Path(__file__).parents[1] / "portrait" / "portrait.palm"
 # The maps of the portrait network that the head sees, their channels, and by how much they are
 # enlarged: the encoder's of strides 4, 8 and 16, the decoder's of 16, 8 and 4; and the head's own
@@ -64,28 +59,13 @@ MAPS = {
     "/network/merges.2/block/block.1/Relu_output_0": (32, 1),
 }
 WIDTH = 32
-# How far round a box GrabCut learns what is behind, in pixels; the least share of a box that a
-# thing covers: GrabCut erred where it is less.
-ROUND, LEAST = 25, 0.15
 # Views of each picture with boxes and of each other one: what the kit sees first, then others.
 VIEWS, OTHER_VIEWS = 8, 2
 # How far the sides of a view move, in its size; of light and each channel, and what is added.
 MOVED, LIGHT, CHANNEL, ADDED = 0.08, 0.25, 0.07, 15.0
 BATCH, STEPS, RATE, DECAY = 16, 450, 3e-3, 0.05
-# The weights of what is held, and of what is in a box beside it.
-HELD, BESIDE = 3.0, 0.2
-
-Box = tuple[int, int, int, int]
-
-
-class Labelled(NamedTuple):
-    """A picture; float32[h, w] each: its person, what is held, and how far that is known."""
-
-    file: str
-    picture: Picture
-    person: Array
-    held: Array
-    known: Array
+# The weight of what is held.
+HELD = 3.0
 
 
 class Head(nn.Module):
@@ -166,80 +146,6 @@ def with_head(body: Graph, head: Graph) -> Graph:
     constants = {name: value for name, value in body.constants.items() if name in needed}
     constants |= {own[name]: value for name, value in head.constants.items()}
     return replace(body, nodes=(*reversed(kept), *added), constants=constants, outputs=head.outputs)
-
-
-@lru_cache(maxsize=1)
-def boxes() -> Mapping[str, Mapping[str, list[Box]]]:
-    """Return by part and file the boxes of what is held."""
-    found: dict[str, Any] = tomllib.loads(LIST.read_text())
-    return {
-        part: {file: [cast(Box, tuple(box)) for box in each] for file, each in files.items()}
-        for part, files in found.items()
-    }
-
-
-def inside(shape: tuple[int, ...], drawn: Iterable[Box]) -> Flags:
-    """Return which pixels are in a box."""
-    found = np.zeros(shape[:2], np.bool_)
-    for left, top, right, bottom in drawn:
-        found[top:bottom, left:right] = True
-    return found
-
-
-def held_in(picture: Picture, person: Flags, drawn: Iterable[Box]) -> Flags:
-    """Return what is held, bool[h, w]: in the boxes neither person nor like what is round them."""
-    found = np.zeros(person.shape, np.bool_)
-    for box in drawn:
-        left, top, right, bottom = box
-        part = (
-            slice(max(top - ROUND, 0), bottom + ROUND),
-            slice(max(left - ROUND, 0), right + ROUND),
-        )
-        own = inside(person.shape, [box]) & ~person
-        labels = np.where(own[part], cv2.GC_PR_FGD, cv2.GC_BGD).astype(np.uint8)
-        thing = own.copy()
-        if own.any() and not own[part].all():
-            crop = np.ascontiguousarray(picture[part])
-            models = np.zeros((2, 1, 65))
-            how = cv2.GC_INIT_WITH_MASK
-            # It starts from random clusters.
-            cv2.setRNGSeed(0)
-            cv2.grabCut(crop, labels, (0, 0, 0, 0), models[0], models[1], 4, how)
-            thing[part] = labels == cv2.GC_PR_FGD
-        enough = thing.sum() >= LEAST * (right - left) * (bottom - top)
-        found |= thing if enough else own
-    return found
-
-
-def read_boxed(data: Path, part: str) -> Iterator[Labelled]:
-    """Yield the pictures of a part, "train" or "dev", with boxes, in the order of the index."""
-    drawn = boxes()[part]
-    for row in read_rows(data):
-        if row["file"] not in drawn:
-            continue
-        picture, _ = read_rgba(data, row["file"])
-        person = read_mask(data, row["mask"], (picture.shape[1], picture.shape[0]))
-        own = drawn[row["file"]]
-        held = held_in(picture, person > 0.5, own)
-        beside = inside(person.shape, own) & ~held & (person <= 0.5)
-        known = np.where(beside, np.float32(BESIDE), np.float32(1))
-        yield Labelled(row["file"], picture, person, held.astype(np.float32), known)
-
-
-def read_others(data: Path) -> Iterator[Labelled]:
-    """Yield training pictures whose masks keep what is held: beside them there is nothing."""
-    rows = [row for row in read_rows(data) if row["split"] == "train"]
-    scenes = [row["file"] for row in rows if row["set"] == "backgrounds"]
-    for row in rows:
-        if row["set"] not in ("hs290", "cutouts"):
-            continue
-        picture, alpha = read_rgba(data, row["file"])
-        if alpha is not None:
-            picture, person = set_on(picture, alpha, data, scenes, row["file"])
-        else:
-            person = read_mask(data, row["mask"], (picture.shape[1], picture.shape[0]))
-        known = (person < 0.1).astype(np.float32)
-        yield Labelled(row["file"], picture, person, np.zeros_like(person), known)
 
 
 class View(NamedTuple):

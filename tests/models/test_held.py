@@ -41,7 +41,7 @@ def test_card_names_every_set_and_has_the_measured_numbers() -> None:
 
 
 def test_boxes_are_boxes_and_no_picture_is_in_both_parts() -> None:
-    from palmkit.models.segmentation.held import boxes
+    from palmkit.models.segmentation.held_labels import boxes
 
     train, dev = (boxes()[part] for part in ("train", "dev"))
     assert len(train) > 100 and len(dev) > 70
@@ -53,7 +53,7 @@ def test_boxes_are_boxes_and_no_picture_is_in_both_parts() -> None:
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="needs ../shared/data")
 def test_boxes_are_in_pictures_of_their_part() -> None:
-    from palmkit.models.segmentation.held import boxes
+    from palmkit.models.segmentation.held_labels import boxes
     from palmkit.models.segmentation.labels import read_rows
 
     splits = {row["file"]: row["split"] for row in read_rows(DATA)}
@@ -65,7 +65,7 @@ def test_boxes_are_in_pictures_of_their_part() -> None:
 
 
 def test_a_thing_is_what_differs_from_what_is_round_its_box() -> None:
-    from palmkit.models.segmentation.held import held_in
+    from palmkit.models.segmentation.held_labels import held_in
 
     picture = np.full((120, 100, 3), (120, 130, 120), np.uint8)
     person, bag = np.zeros((2, 120, 100), np.bool_)
