@@ -149,6 +149,7 @@ KITS: Mapping[str, Entry] = {
         ("Mask",),
         command="portrait",
         judged=(Judged("portrait", "model", "the portrait mask; overlap", ("areas:mask",)),),
+        timed={"quality": "fast"},
     ),
     "hair": Entry(
         "hair mask",

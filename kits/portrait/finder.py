@@ -22,7 +22,7 @@ class Finder(MaskNetwork):
 
     def people(self, picture: Halves) -> Mask:
         """Return how likely there is somebody: float32[n, n], 0..1, of the picture stretched."""
-        return self._mask(picture.glance(self._side))
+        return self._mask(picture.glance(self.side))
 
     def box(self, picture: Halves) -> Box | None:
         """Return the part of a picture where people are; None where nobody is seen."""

@@ -22,6 +22,7 @@ from palmkit.kits.portrait.kit import (
     SegmenterCall,
     segment_by,
 )
+from palmkit.kits.portrait.network import SegmentationNetwork
 from palmkit.kits.portrait.options import HairOptions
 from palmkit.kits.portrait.steady import Steady
 from palmkit.kits.portrait.views import LARGE, Box, Halves, far_only, span, square_round
@@ -61,7 +62,7 @@ class HairSegmenter(Segmenter):
         Raises ValueError for an option that cannot be, ImageError for a background that cannot
         be read, ModelError for a model that cannot.
         """
-        super().__init__(options, "hair")
+        super().__init__(options, SegmentationNetwork(options.model, options, "hair"))
         self._faces = FaceDetector(
             "image" if options.mode == "image" else "video",
             max_faces=options.max_faces,
@@ -165,12 +166,12 @@ class HairSegmenter(Segmenter):
         (left, top, right, bottom), rows, columns = place
         canvas = self._canvas(image[top:bottom, left:right], rows, columns)
         grey = cv2.cvtColor(cv2.cvtColor(canvas, cv2.COLOR_RGB2GRAY), cv2.COLOR_GRAY2RGB)
-        found = self._infer(cast(Image, grey))
+        found = self._network.infer(cast(Image, grey))
         looks = np.ones_like(found)
         middle, size = ((self._side - 1) / 2,) * 2, (self._side, self._side)
         for degrees in (TURN, -TURN):
             there, back = (cv2.getRotationMatrix2D(middle, each, 1) for each in (degrees, -degrees))
-            turned = self._infer(cast(Image, cv2.warpAffine(canvas, there, size)))
+            turned = self._network.infer(cast(Image, cv2.warpAffine(canvas, there, size)))
             found = found + cast(refine.Mask, cv2.warpAffine(turned, back, size))
             # The corners are out of a turned look.
             inside = cv2.warpAffine(np.ones_like(turned), there, size)
@@ -188,9 +189,9 @@ class HairSegmenter(Segmenter):
 
         size, middle = (self._side, self._side), (self._side - 1) / 2 * (1 - NEARER)
         nearer = np.array([[NEARER, 0, middle], [0, NEARER, middle]])
-        whole = self._infer(view) + self._infer_mirrored(view)
+        whole = self._network.infer(view) + self._network.infer_mirrored(view)
         seen = cast(Image, cv2.warpAffine(view, nearer, size))
-        words = self._infer(seen) + self._infer_mirrored(seen)
+        words = self._network.infer(seen) + self._network.infer_mirrored(seen)
         # What both see, and what only the first one does.
         inside = np.ones_like(whole)
         words, inside = (
@@ -250,14 +251,14 @@ class HairSegmenter(Segmenter):
         crop = image[top:bottom, left:right]
         if frames is None:
             canvas = self._canvas(crop, rows, columns)
-            coarse = self._infer_nearer(canvas) if self._nearer else self._infer(canvas)
+            coarse = self._infer_nearer(canvas) if self._nearer else self._network.infer(canvas)
         else:
             to = (columns.stop - columns.start, rows.stop - rows.start)
             steps = resizings((right - left, bottom - top), to)
-            coarse = self._infer(frames.see(box, steps, rows, columns))
+            coarse = self._network.infer(frames.see(box, steps, rows, columns))
             canvas = frames.seen()
         if twice:
-            coarse = np.minimum(coarse, self._infer_mirrored(canvas))
+            coarse = np.minimum(coarse, self._network.infer_mirrored(canvas))
         if time_s is not None and self._options.smoothing:
             coarse = steady.update(coarse, canvas, view, time_s)
         coarse = np.ascontiguousarray(coarse[rows, columns])

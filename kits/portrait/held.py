@@ -36,7 +36,7 @@ class Holding(MaskNetwork):
 
     def view(self, picture: Halves, box: Box) -> Image:
         """Return a part of a picture as the network sees it."""
-        return picture.part(box, self._side)
+        return picture.part(box, self.side)
 
     def things(self, view: Image) -> Mask:
         """Return how likely each place of a view is held: float32[n, n], 0..1."""

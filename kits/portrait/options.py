@@ -16,6 +16,8 @@ MASK = "how the mask is made"
 # The shipped network of each quality.
 NETWORKS: Mapping[Quality, str] = {"fast": "portrait", "best": "portrait_best"}
 Include: TypeAlias = Literal["person", "held"]
+# "auto": fast, or best, by the picture.
+PortraitQuality: TypeAlias = Literal["auto", Quality]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -49,11 +51,12 @@ class SegmenterOptions(Options):
 class PortraitOptions(SegmenterOptions):
     """The options of PortraitSegmenter."""
 
-    quality: Quality = option(
-        "fast",
+    quality: PortraitQuality = option(
+        "auto",
         "fast, or best: a larger network, which in pictures looks also at all of it and at mirror"
-        " images, for better masks in about ten times the time",
-        OneOf(*get_args(Quality)),
+        " images, for better masks in about ten times the time; auto: in pictures of which the fast"
+        " one is in doubt best, else fast",
+        OneOf(*get_args(PortraitQuality)),
         group=MASK,
     )
     second_pass: bool = option(
@@ -76,6 +79,13 @@ class PortraitOptions(SegmenterOptions):
         group=RUNNING,
         metavar="FILE",
         was="finder",
+    )
+    best_model: ModelSource | None = option(
+        None,
+        "another model that auto takes where the first one is in doubt, as `model`, such as"
+        " portrait_best@stable; beside another `model` alone there is none",
+        group=RUNNING,
+        metavar="FILE",
     )
     held_model: ModelSource | None = option(
         None,

@@ -131,6 +131,16 @@ def box_of_people(coarse: Mask, width: int, height: int) -> tuple[int, int, int,
     return left, top, right, bottom
 
 
+def doubt(coarse: Mask) -> float:
+    """Return how far a mask is from 0 and 1, summed, for each place of the people in it.
+
+    People in less than a three-hundredth of it count as so much.
+    """
+    unsure = float(np.minimum(coarse, 1 - coarse).sum())
+    inside = float(np.count_nonzero(coarse > INSIDE))
+    return unsure / max(inside, coarse.size / 300)
+
+
 def closer(coarse: Mask, seen: Box) -> Box | None:
     """Return the part of what was seen where people are; None if that is nearly all of it.
 

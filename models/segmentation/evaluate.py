@@ -300,8 +300,12 @@ class CropRound:
 
 
 def contenders(task: str, model: Path, teachers: Path) -> dict[str, Masker]:
-    """Return all masks; "palmkit kit" is the kit on a picture, "one look" as on a video frame."""
+    """Return all masks; "palmkit kit" is the kit on a picture, "one look" as on a video frame.
+
+    "auto": with the network of the best quality where that of the fast one is in doubt.
+    """
     from palmkit.kits import HairSegmenter, PortraitSegmenter
+    from palmkit.kits.kit import shipped_model
 
     ours = Network(model)
     if task == FINDER:
@@ -311,12 +315,16 @@ def contenders(task: str, model: Path, teachers: Path) -> dict[str, Masker]:
         quality: Quality = "best" if task == BEST else "fast"
         person = PortraitSegmenter(model=model, quality=quality)
         frame = PortraitSegmenter("video", model=model, quality=quality, smoothing=False)
-        return {
+        found: dict[str, Masker] = {
             "palmkit": ours.once,
             "palmkit kit": lambda picture: person.segment(picture).mask,
             "palmkit kit, one look": lambda picture: frame.segment(picture).mask,
             "selfie_segmentation": teacher.once,
         }
+        if task == "portrait":
+            auto = PortraitSegmenter(model=model, best_model=shipped_model(BEST))
+            found["palmkit kit, auto"] = lambda picture: auto.segment(picture).mask
+        return found
     hair = HairSegmenter(model=model)
     other = HairTeacher(teachers / "hair_segmentation.tflite")
     return {

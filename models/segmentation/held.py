@@ -254,7 +254,8 @@ def exported(body: Graph, head: Head, maps: Sequence[Tensor]) -> Graph:
 
 def measure(model: Path, data: Path) -> dict[str, Any]:
     """Return how the kit fares with this model on the development pictures, see the module."""
-    without, kit = PortraitSegmenter(), PortraitSegmenter(include="held", held_model=model)
+    without = PortraitSegmenter(quality="fast")
+    kit = PortraitSegmenter(quality="fast", include="held", held_model=model)
     names = ("person iou", "iou", "right", "person found", "found")
     tallies = {name: kinds.Tally() for name in names}
     added = right = 0
@@ -288,7 +289,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
     torch.manual_seed(0)
     random = np.random.default_rng(0)
     options.out.mkdir(parents=True, exist_ok=True)
-    kit = PortraitSegmenter()
+    kit = PortraitSegmenter(quality="fast")
     seen: list[View] = []
     boxed, others = read_boxed(options.data, "train"), read_others(options.data)
     for count, pictures in ((VIEWS, boxed), (OTHER_VIEWS, others)):

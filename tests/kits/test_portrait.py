@@ -105,6 +105,39 @@ def test_the_best_quality_also_sees_all_and_mirror_images(finder: Reds) -> None:
     assert len(network.views) == 1
 
 
+def test_where_the_first_network_is_in_doubt_the_best_one_looks(finder: Reds) -> None:
+    image, inside = small_disc()
+
+    class Doubtful(Reds):
+        """Is sure of nothing."""
+
+        def run(self, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+            return {name: found * 0.7 for name, found in super().run(inputs).items()}
+
+    def looks(first: Reds, **options: Any) -> tuple[int, int, NDArray[np.float32]]:
+        first.views.clear()
+        best = Reds()
+        with PortraitSegmenter(
+            model=first, best_model=best, finder_model=finder, refine=False, **options
+        ) as segmenter:
+            mask = segmenter.segment(image).mask
+        return len(first.views), len(best.views), mask
+
+    sure, doubtful = Reds(), Doubtful()
+    assert looks(sure)[:2] == (1, 0)
+    once, again, mask = looks(doubtful)
+    assert (once, again) == (1, 4) and mask.max() > 0.95 and iou(mask > 0.5, inside) > 0.8
+    assert looks(doubtful, quality="fast")[:2] == (1, 0)
+    assert looks(doubtful, quality="best")[:2] == (4, 0)
+    assert looks(doubtful, mode="video")[:2] == (1, 0)
+    alone = PortraitSegmenter(model=doubtful, finder_model=finder, refine=False)
+    assert alone.segment(image).mask.max() < 0.8
+    # Who is hardly there at all is not nobody before the best network says so.
+    nobody = Reds()
+    nobody.run = lambda inputs: {"mask": 0.3 * Reds.run(nobody, inputs)["mask"]}  # type: ignore[method-assign]
+    assert looks(nobody)[:2] == (1, 4)
+
+
 def test_further_people_are_in_the_box(reds: Reds, finder: Reds) -> None:
     boxes = ((40, 10, 80, 50), (250, 150, 70, 60))
     image = np.full((300, 400, 3), 120, np.uint8)

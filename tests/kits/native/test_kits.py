@@ -403,7 +403,9 @@ def test_portraits(
     finder = networks("person_finder") if looks else None
     made = options("masks", is_refined=refined)
     kit = MaskKit(c, "portrait", networks("portrait"), finder, made)
-    with kits.PortraitSegmenter(second_pass=looks, refine=bool(refined)) as segmenter:
+    with kits.PortraitSegmenter(
+        quality="fast", second_pass=looks, refine=bool(refined)
+    ) as segmenter:
         expected = segmenter.segment(group, roi=part).mask
     assert expected.max() > 0.9
     near(kit(group, part, None), expected, OFF_MASK)

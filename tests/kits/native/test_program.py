@@ -162,7 +162,7 @@ def test_hands(find: Callable[..., Any]) -> None:
 
 def test_portraits(find: Callable[..., Any], group: Image) -> None:
     (mask,) = find("portrait", [group], False)
-    expected = kits.segment_portrait(group).mask
+    expected = kits.segment_portrait(group, quality="fast").mask
     assert expected.max() > 0.9
     near(mask.ravel(), expected, OFF_MASK)
     clip = list(islice(faces_that_cross(20), 8))
@@ -191,7 +191,7 @@ def test_photographs(find: Callable[..., Any]) -> None:
         pytest.skip(f"no pictures in {PICTURES}")
     masks = find("portrait", people, False)
     for mask, picture in zip(masks, people, strict=True):
-        near(mask.ravel(), kits.segment_portrait(picture).mask, OFF_MASK)
+        near(mask.ravel(), kits.segment_portrait(picture, quality="fast").mask, OFF_MASK)
     found, meshes = find("faces", faces, False), find("meshes", faces, False)
     for index, picture in enumerate(faces):
         check_faces(found[index], kits.detect_faces(picture))
