@@ -35,7 +35,7 @@ class Recipe(loop.Recipe):
     """Hyperparameters of the training.
 
     network: of models.detection.network.SIZES. start: a model file of the same network whose
-    weights are the first ones; "" for random ones.
+    weights are the first ones; "" for random ones. hint: weight of YuNet's features; 0: none.
     """
 
     network: str = "fast"
@@ -117,8 +117,8 @@ class Trainer(loop.Trainer):
         )
         with torch.no_grad():
             batch = self.composer.compose(count, size)
-        left = max(0.0, 1 - self.progress / recipe.hint_until)
-        hint = torch.tensor(recipe.hint * left, device=batch.images.device)
+        left = recipe.hint * max(0.0, 1 - self.progress / recipe.hint_until)
+        hint = torch.tensor(left, device=batch.images.device)
         return self.judge(batch, hint, left > 0)
 
 
