@@ -4,7 +4,8 @@
 writes OUT/metrics.json. Protocol, the same for every network: the kit's face detector finds the
 face and gives the first crop (`first look`); the mesh found there gives the second crop (`settled`,
 as in the frames of a video). `two_looks` is the mean of the first look and of one at the mirror
-image of the second crop, as the kit has it of a picture. Errors are distances in the plane, mean
+image of the second crop, as the kit has it of a picture; `centred_irises`: with the irises moved as
+by `quality="best"`. Errors are distances in the plane, mean
 over the points, over the distance of the eyes' middles in the reference mesh, in space, so that it
 does not shrink in profile; `outer_corners`: over the distance of the outer corners in the plane.
 The reference is the teacher's mesh averaged over eight views (labels.py); under masks, where it
@@ -35,6 +36,7 @@ from palmkit.kits.face.crop import (
     crop_from_keypoints,
     crop_from_mesh,
 )
+from palmkit.kits.face.irises import centred
 from palmkit.kits.face.topology import MIRROR, points_68
 from palmkit.models import kinds
 from palmkit.models.face_detector.dataset import read_labels
@@ -244,12 +246,14 @@ def measure(
             continue
         for name, region in REGIONS.items():
             note(f"error_{name}", float(flat[list(region)].mean()))
-        both = np.mean(looks, axis=0)
+        both = np.asarray(np.mean(looks, axis=0), np.float32)
         apart = np.linalg.norm(both[:, :2] - case.mesh[:, :2], axis=1) / unit
         note("error_two_looks", float(apart.mean()))
         tally.add(kinds_of(case, picture), float(apart.mean()))
         note(f"error_two_looks_{case.group}", float(apart.mean()))
         note("error_two_looks_irises", float(apart[list(REGIONS["irises"])].mean()))
+        off = (centred(picture, both) - case.mesh)[list(REGIONS["irises"]), :2]
+        note("error_centred_irises", float(np.linalg.norm(off, axis=1).mean() / unit))
         note("error_two_looks_outer_corners", float(apart.mean()) * unit / corners)
         depth = np.abs(points[:, 2] - case.mesh[:, 2]) / unit
         note("error_depth", float(depth.mean()))
