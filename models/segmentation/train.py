@@ -298,10 +298,12 @@ def read_guide(teacher: Path | None, paths: str, pose: str = "") -> nn.Module | 
     """Return the guide of a checkpoint, or of several, separated by commas, the mean of all.
 
     pose: the pose detector, where one of them reads it. Raises ValueError if one does and none is
-    given.
+    given, and for a guide without the teacher that it reads.
     """
-    if not paths or teacher is None:
+    if not paths:
         return None
+    if teacher is None:
+        raise ValueError(f"--guide {paths}: expected --teacher as well, guides read it")
     guides: list[Guide] = []
     for path in paths.split(","):
         state = torch.load(path, map_location="cpu", weights_only=True)

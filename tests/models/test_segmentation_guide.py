@@ -125,6 +125,8 @@ def test_a_guide_comes_to_heed_a_pose_detector(tmp_path: Path) -> None:
     torch.save({"averaged": trainer.network.state_dict()}, tmp_path / "guide.pt")
     with pytest.raises(ValueError, match="guide.pt: expected --pose as well"):
         read_guide(teacher, str(tmp_path / "guide.pt"))
+    with pytest.raises(ValueError, match="guide.pt: expected --teacher as well"):
+        read_guide(None, str(tmp_path / "guide.pt"), str(pose))
     read = read_guide(teacher, str(tmp_path / "guide.pt"), str(pose))
     assert read is not None
     with torch.no_grad():
