@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from palmkit.engine.errors import ModelError, UnsupportedError
+from palmkit.engine.flatbuffer_tables import indexed
 from palmkit.engine.format import ALIGNMENT, most_decoded
 from palmkit.engine.format.consistency import DIM_LIMIT, RANK_LIMIT, STORED_DTYPES
 from palmkit.engine.format.generated.Codebook import Codebook
@@ -182,4 +183,4 @@ def encoding_of(name: str, dtype: str, storage: Any) -> tuple[int, Any]:
         )
     union, table = storage.Encoding(), _TABLES[kind]()
     table.Init(union.Bytes, union.Pos)
-    return kind, table
+    return kind, indexed(table)

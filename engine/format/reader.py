@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from palmkit.engine.errors import ModelError, PalmError, UnsupportedError
+from palmkit.engine.flatbuffer_tables import indexed
 from palmkit.engine.format import ENCRYPTED, FEATURES, PACKED
 from palmkit.engine.format.consistency import verify
 from palmkit.engine.format.constants import Constants, stored_dtype
@@ -132,7 +133,7 @@ class _Reader:
 
     def _tables(self, count: int, get: Callable[[int], Any]) -> Iterator[Any]:
         self._count(8 * count)  # four bytes of offset here, four more at the head of the table
-        return map(get, range(count))
+        return map(indexed, map(get, range(count)))
 
     def _mapping(
         self, count: int, get: Callable[[int], Any], read: Callable[[Any], tuple[str, _T]]

@@ -18,9 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palmkit.engine.backends.gpu.dispatches import ELEMENT_BYTES, Dispatch, window_bindings
-from palmkit.engine.backends.gpu.emission import THREADS, Target
+from palmkit.engine.backends.gpu.emission import Target
+from palmkit.engine.backends.gpu.pages import Page
 from palmkit.engine.backends.gpu.recording import Call, Recording, Scope, one_line, write
 from palmkit.engine.backends.gpu.runtime import RuntimeRecording, unknown
+from palmkit.engine.backends.gpu.wgsl import THREADS
 from palmkit.engine.errors import BackendError, DeviceLostError
 
 HARDWARE, SOFTWARE = "hardware", "software"
@@ -206,10 +208,11 @@ class Device:
                 )
             return self.gpu.create_buffer(size=max(16, size_bytes), usage=self._storage)
 
-    def filled(self, words: NDArray[np.uint32], what: str) -> Any:
-        """A buffer of these words for shaders."""
-        buffer = self.storage(words.nbytes, what)
-        self.write(buffer, 0, words)
+    def filled(self, page: Page) -> Any:
+        """A buffer of weights for shaders."""
+        buffer = self.storage(page.nbytes, "weights")
+        for begin, words in page.parts():
+            self.write(buffer, begin * ELEMENT_BYTES, words)
         return buffer
 
     def read_back(self, size_bytes: int) -> Any:

@@ -12,11 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from palmkit.engine.ir import Array
+
+if TYPE_CHECKING:
+    from palmkit.engine.backends.gpu.pages import Page
 
 ELEMENT_BYTES = 4
 # Floats by the dtype that a graph gives them. Half precision is computed in single precision.
@@ -88,13 +92,13 @@ class Border:
 class DispatchList:
     """All that a run needs.
 
-    shaders: WGSL with the entry point `main`. pages: the weights, uint32[n] each, none over what
-    one binding may be. arena_elements: the size of the arena.
+    shaders: WGSL with the entry point `main`. pages: the weights, none over what one binding may
+    be. arena_elements: the size of the arena.
     """
 
     shaders: tuple[str, ...]
     dispatches: tuple[Dispatch, ...]
-    pages: tuple[NDArray[np.uint32], ...]
+    pages: tuple[Page, ...]
     arena_elements: int
     inputs: Mapping[str, Border]
     outputs: Mapping[str, Border]

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Sequence, Set
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Iterable, Sequence, Set
+from dataclasses import dataclass
 from math import prod
-
-import numpy as np
 
 from palmkit.engine.backends.gpu.dispatches import (
     ELEMENT_BYTES,
@@ -15,22 +12,17 @@ from palmkit.engine.backends.gpu.dispatches import (
     Dispatch,
     DispatchList,
     Window,
-    window_bindings,
     window_name,
-    workgroups,
 )
-from palmkit.engine.backends.gpu.functions import helpers
 from palmkit.engine.backends.gpu.pages import Pages
-from palmkit.engine.backends.gpu.storage import FUNCTIONS, Storage, element_bytes
-from palmkit.engine.backends.gpu.wgsl import VECTOR, Operand, indent, split
+from palmkit.engine.backends.gpu.storage import element_bytes
+from palmkit.engine.backends.gpu.wgsl import VECTOR, Access, Operand
 from palmkit.engine.backends.gpu.windows import windows
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Array
 from palmkit.engine.steps.placing import aligned
 from palmkit.engine.steps.plan import Plan, PlannedStep, Tensor
 from palmkit.engine.steps.step import Kernels, Step, strides_of
-
-THREADS = 64
 
 
 @dataclass(frozen=True)
@@ -50,173 +42,6 @@ class Target:
     shared_bytes: int = 1 << 14
     bindings: int = 8
     half: bool = False
-
-
-@dataclass(frozen=True)
-class Access:
-    """How a shader reads or writes an operand.
-
-    width: by single elements or by vectors. slot: of the shader's numbers, which one says where
-    the operand begins, in that unit. half: whether it is stored in half precision.
-    """
-
-    operand: Operand
-    width: int
-    slot: int
-    half: bool
-
-    @property
-    def of(self) -> str:
-        """The WGSL type of what is read."""
-        scalar = self.operand.scalar
-        return scalar if self.width == 1 else f"vec4<{scalar}>"
-
-
-def _part_of(slot: int) -> str:
-    return f"arena_of_{slot}"
-
-
-class Shader:
-    """One dispatch's shader in the making.
-
-    wide: whether the arena is written by vectors. It is read by either, at the cost of a choice
-    where the widths differ.
-    """
-
-    def __init__(self, emission: Emission, step: PlannedStep, wide: bool) -> None:
-        """Begin a shader for a step."""
-        self._emission = emission
-        self._step = step
-        # Vectors of four words, or of two where vectors of four floats may be of half precision.
-        words = 2 if emission.target.half else VECTOR
-        self._arena = Storage("arena", words if wide else 1)
-        self._weights = Storage("weights", words)
-        self._numbers: list[int] = []
-        self._accesses: list[Access] = []
-        self._constants: list[tuple[Access, Array]] = []
-
-    def number(self, bits: int) -> str:
-        """An expression for one of the shader's numbers, u32."""
-        slot = len(self._numbers)
-        self._numbers.append(bits)
-        return f"numbers[{slot // 4}].{'xyzw'[slot % 4]}"
-
-    def float(self, value: float) -> str:
-        """An expression for a float that may be infinite or NaN."""
-        bits = int(np.array(value, np.float32).view(np.uint32))
-        return f"bitcast<f32>({self.number(bits)})"
-
-    def access(self, operand: Operand, width: int = 1) -> Access:
-        """Read or write an operand by single elements or vectors."""
-        value = operand.value
-        half = operand.half if value is None else self._emission.pages.is_half(value)
-        access = Access(operand, width, len(self._numbers), half)
-        self._numbers.append(operand.offset // width)
-        if value is not None:
-            self._constants.append((access, value))
-        else:
-            self._accesses.append(access)
-        return access
-
-    def constant(self, array: Array, width: int = 1) -> Access:
-        """Read an array that is put into the weights, by single elements or vectors."""
-        return self.access(Operand.constant(array), width)
-
-    def read(self, access: Access, index: str) -> str:
-        """The element, or the vector, at an index; it counts in the access's unit."""
-        at = f"({self._begin(access)} + {index})"
-        return self._storage(access).read(at, access.of, access.width, access.half)
-
-    def write(self, access: Access, index: str, value: str) -> str:
-        """The statement that stores a value of the access's type."""
-        if access.width == 1:
-            self._emission.written_singly.add(access.operand.tensor)
-        at = f"{self._begin(access)} + {index}"
-        at = f"({at})" if access.width * self._arena.words == 2 * VECTOR else at
-        return self._storage(access).write(at, value, access.width, access.half)
-
-    def _storage(self, access: Access) -> Storage:
-        """The binding that it is in; of an arena in parts, by a name that `run` replaces."""
-        if access.operand.binding == "weights":
-            return self._weights
-        if self._emission.is_whole:
-            return self._arena
-        return replace(self._arena, name=_part_of(access.slot))
-
-    @staticmethod
-    def _begin(access: Access) -> str:
-        return f"numbers[{access.slot // 4}].{'xyzw'[access.slot % 4]}"
-
-    def each(
-        self,
-        shape: Sequence[int],
-        names: Sequence[str],
-        body: Iterable[str],
-        declared: Iterable[str] = (),
-    ) -> None:
-        """Add a dispatch of one invocation for each index of a shape.
-
-        names: what the index along each dim is called; without names it is not taken apart. body,
-        declared: as for `run`; the lines see `at` as well, the index counted flat.
-        """
-        count = prod(shape)
-        lines = [
-            f"let at = group * {THREADS}u + thread;",
-            f"if (at >= {count}u) {{ return; }}",
-            *(split("at", shape, names) if names else ()),
-            *body,
-        ]
-        self.run(lines, -(-count // THREADS), declared=declared)
-
-    def run(
-        self,
-        body: Iterable[str],
-        groups: int,
-        threads: int = THREADS,
-        declared: Iterable[str] = (),
-    ) -> None:
-        """Add the dispatch.
-
-        body: lines of the entry point, which see `group`, the workgroup's number, and `thread`, the
-        invocation's in it. declared: functions and workgroup variables.
-        """
-        if groups == 0:
-            return
-        most = self._emission.target.groups
-        columns, rows = workgroups(groups, most)
-        if rows > most:
-            raise UnsupportedError(f"{groups} workgroups, over the device's limit of {most * most}")
-        parts, names = self._emission.windows(self._accesses, self._numbers)
-        page = self._emission.put(self._constants, self._numbers)
-        lines = list(body)
-        text = "\n".join(lines)
-        numbers = max(1, -(-len(self._numbers) // VECTOR))
-        group = "workgroup.x" if rows == 1 else f"workgroup.y * {columns}u + workgroup.x"
-        guard = [] if rows == 1 else [f"if (group >= {groups}u) {{ return; }}"]
-        source = "\n".join(
-            [
-                *(
-                    f"@group(0) @binding({binding}) var<storage, read_write> "
-                    f"{window_name(i)}: {self._arena.declared};"
-                    for i, binding in enumerate(window_bindings(len(parts)))
-                ),
-                f"@group(0) @binding(1) var<storage, read> weights: {self._weights.declared};",
-                f"@group(0) @binding(2) var<uniform> numbers: array<vec4<u32>, {numbers}>;",
-                *declared,
-                *((FUNCTIONS,) if self._emission.target.half else ()),
-                *helpers(text),
-                f"@compute @workgroup_size({threads})",
-                "fn main(@builtin(workgroup_id) workgroup: vec3<u32>,",
-                "        @builtin(local_invocation_index) thread: u32) {",
-                *indent([f"let group = {group};", *guard, *lines]),
-                "}",
-                "",
-            ]
-        )
-        for slot, name in names.items():
-            source = re.sub(rf"\b{_part_of(slot)}\b", name, source)
-        padded = [*self._numbers, *[0] * (numbers * VECTOR - len(self._numbers))]
-        self._emission.add(self._step, source, page, padded, parts, (columns, rows))
 
 
 class Emission:
@@ -259,6 +84,20 @@ class Emission:
             return Operand("arena", offset, dtype, dims, strides, half=half, tensor=number)
         offset = self._borders[tensor.place, tensor.slot] + tensor.offset
         return Operand("arena", offset, dtype, dims, strides, tensor=number)
+
+    def signature(self, step: PlannedStep) -> Hashable:
+        """All that a step's shaders may depend on but numbers, values, and the accesses' places."""
+
+        def of(number: int) -> Hashable:
+            if number < 0:
+                return None
+            each = self._plan.tensors[number]
+            known = (each.place, each.dtype, each.dims, each.strides, each.offset % VECTOR)
+            return (*known, number in self._halves)
+
+        operands = (*step.inputs.items(), *step.outputs.items())
+        named = tuple((name, of(number)) for name, number in operands)
+        return step.kernel, self.target, self.is_whole, repr(step.attrs), named
 
     def tensor(self, number: int) -> Tensor:
         """The tensor of that number."""

@@ -12,9 +12,9 @@ from palmkit.engine.backends.gpu import judging, levels, resizing
 from palmkit.engine.backends.gpu.device import SOFTWARE, Device
 from palmkit.engine.backends.gpu.device import device as opened
 from palmkit.engine.backends.gpu.dispatches import ELEMENT_BYTES, Border, Dispatch, workgroups
-from palmkit.engine.backends.gpu.emission import THREADS
 from palmkit.engine.backends.gpu.program import GpuArray
 from palmkit.engine.backends.gpu.recording import Copy, Write
+from palmkit.engine.backends.gpu.wgsl import THREADS
 from palmkit.engine.errors import BackendError, ShapeError, UnsupportedError
 from palmkit.engine.frames import Box, Resizing
 

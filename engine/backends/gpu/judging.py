@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from palmkit.engine.backends.gpu.emission import THREADS
 from palmkit.engine.backends.gpu.resizing import PIXEL
+from palmkit.engine.backends.gpu.wgsl import THREADS
 
 KERNEL = "guided_upsample"
 HEAD = 8

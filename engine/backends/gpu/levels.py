@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palmkit.engine.backends.gpu.dispatches import ELEMENT_BYTES, Border, Dispatch, workgroups
-from palmkit.engine.backends.gpu.emission import THREADS
+from palmkit.engine.backends.gpu.wgsl import THREADS
 from palmkit.engine.backends.gpu.windows import windows
 from palmkit.engine.levels import Levels
 

@@ -93,7 +93,7 @@ class _Made:
                 for i, source in enumerate(dispatches.shaders)
             ]
         )
-        pages = [device.filled(page, "weights") for page in dispatches.pages]
+        pages = [device.filled(page) for page in dispatches.pages]
         self._arena_bytes = dispatches.arena_elements * ELEMENT_BYTES
         self.arena = device.storage(self._arena_bytes, f"the arena{_largest(plan)}")
         groups = device.groups(self.arena, pages, dispatches.dispatches)

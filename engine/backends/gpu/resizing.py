@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from palmkit.engine.backends.gpu.emission import THREADS
+from palmkit.engine.backends.gpu.wgsl import THREADS
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.frames import Method, Resizing
 

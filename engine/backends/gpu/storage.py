@@ -8,9 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from palmkit.engine.backends.gpu.dispatches import ELEMENT_BYTES, to_device
+from palmkit.engine.backends.gpu.dispatches import ELEMENT_BYTES
 from palmkit.engine.backends.gpu.wgsl import VECTOR
 from palmkit.engine.ir import Array
 
@@ -33,19 +32,6 @@ fn to_halves(values: vec4<f32>) -> vec2<u32> {
 def element_bytes(half: bool) -> int:
     """The bytes that an element takes."""
     return HALF_BYTES if half else ELEMENT_BYTES
-
-
-def stored_words(array: Array, half: bool) -> NDArray[np.uint32]:
-    """Return an array as it is stored, filled up to whole vectors of words.
-
-    Raises OverflowError for an integer that 32 bits do not hold.
-    """
-    if half:
-        values = np.ascontiguousarray(array, np.float16).reshape(-1)
-        words = np.pad(values, (0, -values.size % 2)).view(np.uint32)
-    else:
-        words = to_device(array)
-    return np.pad(words, (0, -words.size % VECTOR))
 
 
 def is_fit_for_halves(array: Array) -> bool:

@@ -12,6 +12,8 @@ from palmkit.engine.steps.step import ends_of, strides_of
 
 # Elements of one access where an array is read or written by vectors.
 VECTOR = 4
+# Threads of a workgroup, but where a kernel has a reason for others.
+THREADS = 64
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,26 @@ class Operand:
     def is_wide(self, channels: int) -> bool:
         """Whether vectors of so many channels, and the pixels they are of, lie on whole vectors."""
         return channels % VECTOR == self.pixel % VECTOR == self.offset % VECTOR == 0
+
+
+@dataclass(frozen=True)
+class Access:
+    """How a shader reads or writes an operand.
+
+    width: by single elements or by vectors. slot: of the shader's numbers, which one says where
+    the operand begins, in that unit. half: whether it is stored in half precision.
+    """
+
+    operand: Operand
+    width: int
+    slot: int
+    half: bool
+
+    @property
+    def of(self) -> str:
+        """The WGSL type of what is read."""
+        scalar = self.operand.scalar
+        return scalar if self.width == 1 else f"vec4<{scalar}>"
 
 
 def number(value: float, of: str = "f32") -> str:

@@ -16,8 +16,8 @@ from typing import Any, cast
 import numpy as np
 
 from palmkit.engine.converters.tflite.sparse import dense
-from palmkit.engine.converters.tflite.tables import indexed
 from palmkit.engine.errors import ModelError, UnsupportedError
+from palmkit.engine.flatbuffer_tables import indexed
 from palmkit.engine.ir import Array
 
 _IDENTIFIER = b"TFL3"

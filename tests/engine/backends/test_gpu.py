@@ -17,6 +17,7 @@ from palmkit.engine.backends.gpu import Gpu
 from palmkit.engine.backends.gpu import device as gpu_device
 from palmkit.engine.backends.gpu import emission as gpu_emission
 from palmkit.engine.backends.gpu import program as gpu_program
+from palmkit.engine.backends.gpu import shader as gpu_shader
 from palmkit.engine.backends.gpu.lowering import lower
 from palmkit.engine.ir import Array, Graph, Node, Type
 from palmkit.engine.ops import Case, Op, run_reference
@@ -243,7 +244,7 @@ def test_a_shader_that_does_not_compile_is_named(monkeypatch: pytest.MonkeyPatch
     emitters = gpu_emission.EMITTERS
 
     def strange(emission: gpu_emission.Emission, step: Any) -> None:
-        gpu_emission.Shader(emission, step, wide=False).run(["let a = strange;"], 1)
+        gpu_shader.Shader(emission, step, wide=False).run(["let a = strange;"], 1)
 
     monkeypatch.setitem(emitters, "conv", strange)
     with pytest.raises(engine.BackendError, match=r"backend gpu: first \(conv\): .*strange"):

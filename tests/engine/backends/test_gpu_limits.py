@@ -15,6 +15,7 @@ from palmkit.engine.backends.gpu import Gpu
 from palmkit.engine.backends.gpu import device as gpu_device
 from palmkit.engine.backends.gpu import emission as gpu_emission
 from palmkit.engine.backends.gpu import program as gpu_program
+from palmkit.engine.backends.gpu import shader as gpu_shader
 from palmkit.engine.backends.gpu.dispatches import DispatchList
 from palmkit.engine.backends.gpu.lowering import lower
 from palmkit.engine.backends.gpu.windows import windows
@@ -251,7 +252,7 @@ def test_what_the_device_does_not_bind_is_named() -> None:
 
 def test_a_shader_that_the_device_cannot_have_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def huge(emission: gpu_emission.Emission, step: Any) -> None:
-        shader = gpu_emission.Shader(emission, step, wide=False)
+        shader = gpu_shader.Shader(emission, step, wide=False)
         shader.run(["let a = 1;"], 1, threads=1 << 16)
 
     monkeypatch.setitem(gpu_emission.EMITTERS, "conv", huge)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from palmkit.engine.backends.gpu.emission import Access, Emission, Shader, kernel
+from palmkit.engine.backends.gpu.emission import Emission, kernel
 from palmkit.engine.backends.gpu.kernels.attributes import has, integer, integers
 from palmkit.engine.backends.gpu.kernels.grouped import emit_depthwise, emit_grouped
 from palmkit.engine.backends.gpu.kernels.layer import (
@@ -25,7 +25,8 @@ from palmkit.engine.backends.gpu.kernels.layer import (
     taps_of,
 )
 from palmkit.engine.backends.gpu.kernels.tiles import Product, choose_tiles
-from palmkit.engine.backends.gpu.wgsl import VECTOR, split
+from palmkit.engine.backends.gpu.shader import Shader
+from palmkit.engine.backends.gpu.wgsl import VECTOR, Access, split
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Array
 from palmkit.engine.steps.plan import PlannedStep
@@ -39,8 +40,8 @@ _MOST_READ = 20
 
 def _packed(weights: Array) -> Array:
     """Weights [m, kh, kw, c] as [kh, kw, c, m], m filled up to whole vectors."""
-    turned = weights.transpose(1, 2, 3, 0).astype(np.float32)
-    return np.pad(turned, [(0, 0)] * 3 + [(0, -turned.shape[-1] % VECTOR)])
+    turned, left = weights.transpose(1, 2, 3, 0), -weights.shape[0] % VECTOR
+    return np.pad(turned, [(0, 0)] * 3 + [(0, left)]) if left else turned
 
 
 def emit_convolution(conv: Convolution) -> None:
@@ -111,6 +112,18 @@ class _Tiled:
         per_row = self._vectors // tiles.vectors
         across, along = -(-per_row // tiles.columns), -(-steps // tiles.rows)
         flat = [name for pixel in self._sums for name in pixel]
+        declared: list[str] = []
+        if tiles.parts > 1:
+            size = tiles.threads * len(flat)
+            declared.append(f"var<workgroup> shared_parts: array<vec4<f32>, {size}>;")
+        self._shader.run(self._body, across * along, tiles.threads, declared)
+
+    def _body(self) -> list[str]:
+        tiles, flat = self._tiles, [name for pixel in self._sums for name in pixel]
+        per_line = -(-self._columns // tiles.pixels)
+        steps = self._n * self._rows * per_line
+        per_row = self._vectors // tiles.vectors
+        across = -(-per_row // tiles.columns)
         body = [
             f"let lane = thread % {tiles.lanes}u;",
             f"let row = thread / {tiles.lanes}u;",
@@ -127,13 +140,9 @@ class _Tiled:
             *[f"var {name} = vec4<f32>(0);" for name in flat],
             *self._products(),
         ]
-        declared: list[str] = []
         if tiles.parts > 1:
             body += _gather(flat, tiles.lanes, tiles.parts)
-            size = tiles.threads * len(flat)
-            declared.append(f"var<workgroup> shared_parts: array<vec4<f32>, {size}>;")
-        body += ["if (is_inside) {", *self._ends(), "}"]
-        self._shader.run(body, across * along, tiles.threads, declared)
+        return [*body, "if (is_inside) {", *self._ends(), "}"]
 
     def _ends(self) -> list[str]:
         """Bias, residual and activation of all sums, and where they are stored."""

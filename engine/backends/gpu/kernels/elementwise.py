@@ -8,7 +8,7 @@ from math import isfinite
 import numpy as np
 
 from palmkit.engine.backends.gpu.dispatches import FLOATS
-from palmkit.engine.backends.gpu.emission import Emission, Shader, kernel
+from palmkit.engine.backends.gpu.emission import Emission, kernel
 from palmkit.engine.backends.gpu.functions import (
     COMPARISONS,
     FUNCTIONS,
@@ -22,6 +22,7 @@ from palmkit.engine.backends.gpu.functions import (
 from palmkit.engine.backends.gpu.kernels.attributes import has, integer, integers, numbers, text
 from palmkit.engine.backends.gpu.kernels.attributes import number as number_of
 from palmkit.engine.backends.gpu.kernels.pointwise import Expression, Walk, pointwise
+from palmkit.engine.backends.gpu.shader import Shader
 from palmkit.engine.backends.gpu.wgsl import Operand, is_nan, number
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.steps.plan import PlannedStep

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from palmkit.engine.backends.gpu.emission import Shader
 from palmkit.engine.backends.gpu.kernels.layer import (
     Convolution,
     Epilogue,
@@ -12,6 +9,7 @@ from palmkit.engine.backends.gpu.kernels.layer import (
     store,
     taps_of,
 )
+from palmkit.engine.backends.gpu.shader import Shader
 from palmkit.engine.backends.gpu.wgsl import VECTOR
 
 
@@ -35,39 +33,43 @@ def emit_depthwise(conv: Convolution) -> None:
             break
         pixels *= 2
     source, target = shader.access(x, VECTOR), shader.access(y, VECTOR)
-    turned = conv.weights[..., 0].transpose(1, 2, 0).astype(np.float32)
+    turned = conv.weights[..., 0].transpose(1, 2, 0)
     packed = shader.constant(turned, VECTOR)
     steps = -(-columns // pixels)
-    body = [
-        f"let ox = step_x * {pixels}u;",
-        *[f"var sum_{p} = {epilogue.begin('m')};" for p in range(pixels)],
-        f"let begin = i32(ox) * {sx} - {left};",
-        f"for (var ky = 0; ky < {kh}; ky++) {{",
-        f"let iy = i32(oy) * {sy} + ky * {dy} - {top};",
-        f"let base = (i32(b) * {height} + clamp(iy, 0, {height - 1})) * {width};",
-        f"let is_row = iy >= 0 && iy < {height};",
-    ]
-    reads = sorted({p * sx + k * dx for p in range(pixels) for k in range(kw)})
-    for c in reads:
-        value = shader.read(
-            source,
-            f"(u32(base + clamp(begin + {c}, 0, {width - 1})) * {x.pixel // VECTOR}u + m)",
-        )
-        inside = f"is_row && begin + {c} >= 0 && begin + {c} < {width}"
-        body.append(f"let x_{c} = select(vec4<f32>(0), {value}, {inside});")
-    for k in range(kw):
-        body.append(
-            f"let w_{k} = {shader.read(packed, f'(u32(ky * {kw} + {k}) * {vectors}u + m)')};"
-        )
-        body += [f"sum_{p} = fma(x_{p * sx + k * dx}, w_{k}, sum_{p});" for p in range(pixels)]
-    body.append("}")
-    for p in range(pixels):
-        pixel = f"(b * {rows}u + oy) * {columns}u + ox + {p}u"
-        each = epilogue.lines(f"sum_{p}", pixel, "m")
-        each += store(shader, target, f"sum_{p}", pixel, "m", channels)
-        if columns % pixels and p:
-            each = [f"if (ox + {p}u < {columns}u) {{", *each, "}"]
-        body += each
+
+    def body() -> list[str]:
+        lines = [
+            f"let ox = step_x * {pixels}u;",
+            *[f"var sum_{p} = {epilogue.begin('m')};" for p in range(pixels)],
+            f"let begin = i32(ox) * {sx} - {left};",
+            f"for (var ky = 0; ky < {kh}; ky++) {{",
+            f"let iy = i32(oy) * {sy} + ky * {dy} - {top};",
+            f"let base = (i32(b) * {height} + clamp(iy, 0, {height - 1})) * {width};",
+            f"let is_row = iy >= 0 && iy < {height};",
+        ]
+        reads = sorted({p * sx + k * dx for p in range(pixels) for k in range(kw)})
+        for c in reads:
+            value = shader.read(
+                source,
+                f"(u32(base + clamp(begin + {c}, 0, {width - 1})) * {x.pixel // VECTOR}u + m)",
+            )
+            inside = f"is_row && begin + {c} >= 0 && begin + {c} < {width}"
+            lines.append(f"let x_{c} = select(vec4<f32>(0), {value}, {inside});")
+        for k in range(kw):
+            lines.append(
+                f"let w_{k} = {shader.read(packed, f'(u32(ky * {kw} + {k}) * {vectors}u + m)')};"
+            )
+            lines += [f"sum_{p} = fma(x_{p * sx + k * dx}, w_{k}, sum_{p});" for p in range(pixels)]
+        lines.append("}")
+        for p in range(pixels):
+            pixel = f"(b * {rows}u + oy) * {columns}u + ox + {p}u"
+            each = epilogue.lines(f"sum_{p}", pixel, "m")
+            each += store(shader, target, f"sum_{p}", pixel, "m", channels)
+            if columns % pixels and p:
+                each = [f"if (ox + {p}u < {columns}u) {{", *each, "}"]
+            lines += each
+        return lines
+
     shader.each([n, rows, steps, vectors], ["b", "oy", "step_x", "m"], body)
 
 
@@ -81,7 +83,7 @@ def emit_grouped(conv: Convolution) -> None:
     shader = Shader(conv.emission, conv.step, wide=False)
     epilogue = Epilogue(conv.emission, conv.step, shader, outputs)
     source, target = shader.access(x), shader.access(y)
-    packed = shader.constant(weights.transpose(1, 2, 3, 0).astype(np.float32))
+    packed = shader.constant(weights.transpose(1, 2, 3, 0))
     value = shader.read(source, "(base + c)")
     weight = shader.read(packed, f"((u32(ky * {kw} + kx) * {inputs}u + c) * {outputs}u + m)")
     pixel = f"(b * {rows}u + oy) * {columns}u + ox"

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from palmkit.engine.backends.gpu.emission import Access, Emission, Shader
+from palmkit.engine.backends.gpu.emission import Emission
 from palmkit.engine.backends.gpu.functions import activate
 from palmkit.engine.backends.gpu.kernels.attributes import has, numbers, text
-from palmkit.engine.backends.gpu.wgsl import VECTOR, Operand
+from palmkit.engine.backends.gpu.shader import Shader
+from palmkit.engine.backends.gpu.wgsl import VECTOR, Access, Operand
 from palmkit.engine.ir import Array
 from palmkit.engine.steps.plan import PlannedStep
 
@@ -89,7 +90,8 @@ class Epilogue:
             if not has(step, name):
                 return None
             value = emission.value(step.inputs[name]).reshape(-1).astype(np.float32)
-            return shader.constant(np.pad(value, (0, padded - len(value))), VECTOR)
+            left = padded - len(value)
+            return shader.constant(np.pad(value, (0, left)) if left else value, VECTOR)
 
         self.bias, self._slope = row("bias"), row("slope")
         self._residual: Operand | None = None
@@ -97,6 +99,8 @@ class Epilogue:
             self._residual = emission.operand(step.inputs["residual"])
         self._channels = channels
         self._z: Access | None = None
+        if self._residual is not None:
+            self._z = shader.access(self._residual, VECTOR if self.reads_wide() else 1)
 
     def reads_wide(self) -> bool:
         """Whether vectors of the residual can be read, if there is one."""
@@ -114,7 +118,7 @@ class Epilogue:
         if z is not None:
             wide = self.reads_wide()
             added: list[str] = []
-            self._z = self._z or self._shader.access(z, VECTOR if wide else 1)
+            assert self._z is not None
             if wide:
                 place = f"(({pixel}) * {z.pixel // VECTOR}u + {vector})"
                 added.append(f"{name} += {self._shader.read(self._z, place)};")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from palmkit.engine.backends.gpu.emission import Emission, Shader, kernel
+from palmkit.engine.backends.gpu.emission import Emission, kernel
 from palmkit.engine.backends.gpu.kernels.attributes import has, integer, integers
 from palmkit.engine.backends.gpu.kernels.convolution import emit_convolution
 from palmkit.engine.backends.gpu.kernels.layer import Convolution, Window
+from palmkit.engine.backends.gpu.shader import Shader
 from palmkit.engine.backends.gpu.wgsl import VECTOR, total
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.steps.plan import PlannedStep

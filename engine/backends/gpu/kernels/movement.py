@@ -7,9 +7,10 @@ from math import prod
 
 import numpy as np
 
-from palmkit.engine.backends.gpu.emission import Emission, Shader, kernel
+from palmkit.engine.backends.gpu.emission import Emission, kernel
 from palmkit.engine.backends.gpu.kernels.attributes import integer, integers
 from palmkit.engine.backends.gpu.kernels.pointwise import pointwise
+from palmkit.engine.backends.gpu.shader import Shader
 from palmkit.engine.backends.gpu.wgsl import VECTOR
 from palmkit.engine.errors import BackendError, UnsupportedError
 from palmkit.engine.ir import Array

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from palmkit.engine.backends.gpu.emission import Emission, Shader
+from palmkit.engine.backends.gpu.emission import Emission
+from palmkit.engine.backends.gpu.shader import Shader
 from palmkit.engine.backends.gpu.wgsl import VECTOR, Operand, total, vector
 from palmkit.engine.steps.lowering import collapse
 from palmkit.engine.steps.plan import PlannedStep

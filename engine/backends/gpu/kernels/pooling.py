@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from palmkit.engine.backends.gpu.emission import Emission, Shader, kernel
+from palmkit.engine.backends.gpu.emission import Emission, kernel
 from palmkit.engine.backends.gpu.kernels.attributes import integer, integers, text
+from palmkit.engine.backends.gpu.shader import Shader
 from palmkit.engine.backends.gpu.wgsl import VECTOR, is_nan, number
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.steps.plan import PlannedStep

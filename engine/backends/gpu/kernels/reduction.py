@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from math import prod
 
-from palmkit.engine.backends.gpu.emission import THREADS, Emission, Shader, kernel
+from palmkit.engine.backends.gpu.emission import Emission, kernel
 from palmkit.engine.backends.gpu.functions import operate
 from palmkit.engine.backends.gpu.kernels.attributes import has, integer, integers, number, text
-from palmkit.engine.backends.gpu.wgsl import VECTOR, is_nan, split, total
+from palmkit.engine.backends.gpu.shader import Shader
+from palmkit.engine.backends.gpu.wgsl import THREADS, VECTOR, is_nan, split, total
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.steps.lowering import collapse
 from palmkit.engine.steps.plan import PlannedStep

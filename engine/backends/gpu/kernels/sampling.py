@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from palmkit.engine.backends.gpu.emission import Emission, Shader, kernel
+from palmkit.engine.backends.gpu.emission import Emission, kernel
 from palmkit.engine.backends.gpu.kernels.attributes import integer, text
 from palmkit.engine.backends.gpu.kernels.movement import constant_indices
+from palmkit.engine.backends.gpu.shader import Shader
 from palmkit.engine.backends.gpu.wgsl import VECTOR
 from palmkit.engine.steps.plan import PlannedStep
 

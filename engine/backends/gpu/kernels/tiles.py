@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product as product_of
 
 from palmkit.engine.backends.gpu.emission import Target
@@ -69,6 +70,7 @@ class Tiles:
         return self.lanes * self.parts
 
 
+@lru_cache(1024)
 def choose_tiles(target: Target, product: Product) -> Tiles:
     """Choose as much work for one thread as leaves enough threads for the device."""
     best, least = Tiles(1, 1, 1), float("inf")
