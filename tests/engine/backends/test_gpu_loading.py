@@ -97,7 +97,8 @@ def test_no_more_texts_are_kept_than_said(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(gpu_shader, "_TEXTS_KEPT", 2)
     once = gpu_shader._once  # pyright: ignore[reportPrivateUsage]
     for key in "abc":
-        assert once(key, lambda key=key: (key, frozenset())) == (key, frozenset())
+        text = (key, frozenset[int]())
+        assert once(key, [text].pop) == text
     assert list(gpu_shader._texts) == ["b", "c"]  # pyright: ignore[reportPrivateUsage]
 
 
