@@ -126,7 +126,7 @@ def test_weights_over_the_limits_are_named() -> None:
 def test_workgroups_over_the_limits_are_named() -> None:
     with pytest.raises(RefusedError, match=r"first \(\w+\): \d+ workgroups, over .* limit of 1\b"):
         lowered(net(), groups=1)
-    dispatches, plan = lowered(net(), groups=5)
+    dispatches, plan = lowered(net(), groups=7)
     assert max(each.workgroups[1] for each in dispatches.dispatches) > 1
     program = gpu_program.GpuProgram(gpu_device.device(KIND), dispatches, plan, "gpu")
     assert_near(program.run(picture())["y"], engine.Model(net(), "reference").run(picture())["y"])
