@@ -19,7 +19,6 @@ from palmkit.kits.calls import (
     takes_pictures,
     takes_pictures_awaited,
 )
-from palmkit.kits.delivered import Current
 from palmkit.kits.image import Image, Part, Source, clip_part
 from palmkit.kits.kit import Kit
 from palmkit.kits.options import Modes, kept, made_of, same_option
@@ -27,7 +26,7 @@ from palmkit.kits.portrait import refine
 from palmkit.kits.portrait.compose import Backdrop, Background
 from palmkit.kits.portrait.finder import Finder
 from palmkit.kits.portrait.held import Holding, box_with_room, held_by
-from palmkit.kits.portrait.network import SegmentationNetwork
+from palmkit.kits.portrait.network import MaskNetwork, SegmentationNetwork
 from palmkit.kits.portrait.on_device import OnDevice
 from palmkit.kits.portrait.options import NETWORKS, PortraitOptions, SegmenterOptions
 from palmkit.kits.portrait.steady import Steady
@@ -65,22 +64,23 @@ class Segmenter(Kit[Mask]):
         self._finder: Finder | None = None
         self._on_device = OnDevice()
 
-    def _open(self, finder: Finder | None, *others: Current) -> None:
+    def _open(self, finder: Finder | None, *others: MaskNetwork | None) -> None:
         """Start, with a finder if the views of the network follow from where people are.
 
-        others: further models that the kit runs.
+        others: further networks that the kit runs.
         """
         self._finder = finder
-        self._start(self._network.current, *([finder.current] if finder else []), *others)
+        every = (self._network, finder, *others)
+        self._networks = tuple(each for each in every if each is not None)
+        self._start(*(each.current for each in self._networks))
 
     def _adopt(self) -> None:
         before = self._network.side
-        self._network.adopt()
+        for each in self._networks:
+            each.adopt()
         if self._network.side != before:
             # Masks of frames before are as large as the network's input was then.
             self._forget()
-        if self._finder is not None:
-            self._finder.adopt()
         if self._mode != "image":
             self._on_device.adopt(self._network.current.model)
 
@@ -166,25 +166,17 @@ class PortraitSegmenter(Segmenter):
         network = SegmentationNetwork(options.model, options, name, is_uneven=True)
         super().__init__(options, network)
         of_pictures = options.mode == "image"
-        # What takes several looks at a picture, if anything does.
-        self._best = network if of_pictures and options.quality == "best" else None
+        second: SegmentationNetwork | None = None
         best, is_own = options.best_model, options.model is not None
         if of_pictures and options.quality == "auto" and (best is not None or not is_own):
-            self._best = SegmentationNetwork(best, options, NETWORKS["best"], is_uneven=True)
+            second = SegmentationNetwork(best, options, NETWORKS["best"], is_uneven=True)
+        # What takes several looks at a picture, if anything does.
+        self._best = network if of_pictures and options.quality == "best" else second
         looks = of_pictures and options.second_pass
         held, model = options.include == "held", options.held_model
         self._holding = Holding(model, options) if held else None
-        self._open(
-            Finder(options.finder_model, options) if looks else None,
-            *([self._holding.current] if self._holding else []),
-            *([self._best.current] if self._best not in (None, network) else []),
-        )
-
-    def _adopt(self) -> None:
-        super()._adopt()
-        for other in (self._holding, self._best):
-            if other is not None:
-                other.adopt()
+        finder = Finder(options.finder_model, options) if looks else None
+        self._open(finder, self._holding, second)
 
     def _forget(self) -> None:
         self._steady, self._steady_things = Steady(), Steady()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class MaskNetwork:
-    """A network from a square view to a mask with fewer places."""
+    """A network from a square view to a mask with as many places or fewer."""
 
     def __init__(self, model: ModelSource | None, options: Options, name: str, stride: int) -> None:
         """Open the model; None: the one that ships, called `name`.
@@ -64,13 +64,15 @@ class SegmentationNetwork(MaskNetwork):
 
         view: uint8[side, side, 3], or what Frames.see returns.
         """
-        import cv2
-
         mask = self._mask(view)
         # A user's own model may leave 0..1.
         if not (mask.min() >= 0 and mask.max() <= 1):
             mask = np.clip(np.nan_to_num(mask), 0, 1)
-        return cast(Mask, cv2.GaussianBlur(mask, (3, 3), 0)) if self._is_uneven else mask
+        if not self._is_uneven:
+            return mask
+        import cv2
+
+        return cast(Mask, cv2.GaussianBlur(mask, (3, 3), 0))
 
     def infer_mirrored(self, view: Image) -> Mask:
         """Return the mask of a view's mirror image, mirrored back."""

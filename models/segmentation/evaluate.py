@@ -36,6 +36,7 @@ import numpy as np
 import numpy.typing as npt
 from tqdm import tqdm
 
+from palmkit.kits.kit import shipped_model
 from palmkit.kits.options import Quality
 from palmkit.models import kinds
 from palmkit.models.segmentation import large
@@ -57,7 +58,6 @@ from palmkit.models.segmentation.teachers import (
 )
 from palmkit.models.training.labels import share_of
 
-MODELS = Path(__file__).parents[1]
 # Of the diagonal: as DAVIS has it, and one pixel of these pictures.
 TOLERANCES = {"boundary": 0.008, "edge": 0.0025}
 FRAMES = 10
@@ -305,7 +305,6 @@ def contenders(task: str, model: Path, teachers: Path) -> dict[str, Masker]:
     "auto": with the network of the best quality where that of the fast one is in doubt.
     """
     from palmkit.kits import HairSegmenter, PortraitSegmenter
-    from palmkit.kits.kit import shipped_model
 
     ours = Network(model)
     if task == FINDER:
@@ -378,7 +377,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
     times: int | None = options.times
     if times is not None and (task == FINDER or times < 1):
         parser.error(f"--times: expected 1 or more, and a task of a kit, got {times} for {task}")
-    model = options.model or MODELS / task / f"{task}.palm"
+    model = options.model or shipped_model(task)
     pictures = "portrait" if task in (FINDER, BEST) else task
     samples = list(read_samples(options.data, options.labels, pictures, options.part))
     if not any(sample.set not in EMPTY for sample in samples):

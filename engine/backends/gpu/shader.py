@@ -74,6 +74,11 @@ class Shader:
         # The slots of accesses that write single elements.
         self._written_singly: set[int] = set()
 
+    @property
+    def _number_vectors(self) -> int:
+        """How many vectors hold the numbers, one at least."""
+        return max(1, -(-len(self._numbers) // VECTOR))
+
     def number(self, bits: int) -> str:
         """An expression for one of the shader's numbers, u32."""
         slot = len(self._numbers)
@@ -189,8 +194,8 @@ class Shader:
         for access in self._accesses:
             if access.slot in written_singly:
                 self._emission.written_singly.add(access.operand.tensor)
-        size = max(1, -(-len(self._numbers) // VECTOR)) * VECTOR
-        padded = [*self._numbers, *[0] * (size - len(self._numbers))]
+        left = self._number_vectors * VECTOR - len(self._numbers)
+        padded = [*self._numbers, *[0] * left]
         self._emission.add(self._step, source, page, padded, parts, (columns, rows))
 
     def _source(
@@ -205,7 +210,7 @@ class Shader:
         """The text of the shader; names: of parts of the arena, by the accesses' slots."""
         columns, rows = workgroups(groups, self._emission.target.groups)
         text = "\n".join(lines)
-        numbers = max(1, -(-len(self._numbers) // VECTOR))
+        numbers = f"array<vec4<u32>, {self._number_vectors}>"
         group = "workgroup.x" if rows == 1 else f"workgroup.y * {columns}u + workgroup.x"
         guard = [] if rows == 1 else [f"if (group >= {groups}u) {{ return; }}"]
         source = "\n".join(
@@ -216,7 +221,7 @@ class Shader:
                     for i, binding in enumerate(window_bindings(parts))
                 ),
                 f"@group(0) @binding(1) var<storage, read> weights: {self._weights.declared};",
-                f"@group(0) @binding(2) var<uniform> numbers: array<vec4<u32>, {numbers}>;",
+                f"@group(0) @binding(2) var<uniform> numbers: {numbers};",
                 *declared,
                 *((FUNCTIONS,) if self._emission.target.half else ()),
                 *helpers(text),
