@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 Mode: TypeAlias = Literal["image", "video", "stream"]
 Precision: TypeAlias = Literal["high", "normal", "low"]
 Priority: TypeAlias = Literal["normal", "low", "high"]
-# Which of a task's shipped networks a kit runs.
-Quality: TypeAlias = Literal["fast", "best"]
 Arguments = ParamSpec("Arguments")
 Given = TypeVar("Given")
 Kit = TypeVar("Kit")

@@ -119,6 +119,7 @@ KITS: Mapping[str, Entry] = {
                 {"size": 640},
             ),
         ),
+        timed={"quality": "fast"},
     ),
     "mesh": Entry(
         "face mesh",
@@ -135,9 +136,10 @@ KITS: Mapping[str, Entry] = {
                 "model",
                 "the face mesh; points and what of them is seen",
                 ("points:mesh", "shares:visibility"),
+                {"quality": "fast"},
             ),
         ),
-        timed={"max_faces": 1},
+        timed={"max_faces": 1, "quality": "fast"},
     ),
     "portrait": Entry(
         "portrait mask",

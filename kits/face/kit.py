@@ -20,13 +20,12 @@ from palmkit.kits.calls import (
     takes_pictures,
     takes_pictures_awaited,
 )
-from palmkit.kits.delivered import Current
 from palmkit.kits.detection import Candidates, merge
 from palmkit.kits.detector import is_cut
 from palmkit.kits.face.options import DETECTORS, FaceModes, FaceOptions
-from palmkit.kits.face.search import MAX_ENLARGED, FaceSearch, first_dims
+from palmkit.kits.face.search import MAX_ENLARGED, Searching, first_dims
 from palmkit.kits.image import Image, Part, Source
-from palmkit.kits.kit import Kit, threshold
+from palmkit.kits.kit import Kit
 from palmkit.kits.options import kept, made_of
 from palmkit.kits.results import Faces
 from palmkit.kits.tracks import Tracker
@@ -60,24 +59,16 @@ class FaceDetector(Kit[Faces]):
         """
         super().__init__(options)
         self._options = options
-        self._model = Current(options.model, DETECTORS[options.quality], options)
-        self._start(self._model)
+        self._searching = Searching(options, options.mode, options.model)
+        self._start(*self._searching.networks)
 
     @classmethod
     def first_dims(cls) -> Mapping[str, Sequence[Mapping[str, int]]]:
         """Return the detectors' dims at the sizes of FaceSearch, as Open.first_dims describes."""
-        return {name: first_dims() for name in DETECTORS.values()}
+        return {name: first_dims() for name in DETECTORS}
 
     def _adopt(self) -> None:
-        network, given = self._model.model, self._options.min_score
-        self._min_score = threshold(network) if given is None else given
-        self._search = FaceSearch(
-            network,
-            self._options.size,
-            self._options.tile,
-            is_video=self._mode != "image",
-            budget_ms=self._options.budget_ms,
-        )
+        self._search = self._searching.search()
 
     @takes_pictures
     def detect(self, frame: Frame[Source]) -> Faces:
@@ -102,8 +93,7 @@ class FaceDetector(Kit[Faces]):
 
     def _run(self, image: Image, roi: Part | None, time_s: float | None) -> Faces:
         if time_s is None:
-            found = self._search.find(image, roi, self._min_score)
-            return self._finish(image, found, None)
+            return self._finish(image, self._search.find(image, roi), None)
         return self._track(image, roi, time_s)
 
     def _forget(self) -> None:
@@ -111,7 +101,7 @@ class FaceDetector(Kit[Faces]):
         self._since_search = 0
 
     def _track(self, image: Image, roi: Part | None, time_s: float) -> Faces:
-        keep_score = self._min_score * KEEP_SCORE
+        keep_score = self._search.min_score * KEEP_SCORE
         self._tracker.look(image)
         known = self._tracker.predict(time_s)
         found = None
@@ -129,7 +119,7 @@ class FaceDetector(Kit[Faces]):
             self._since_search += 1
         if roi is not None:
             found = found.take(_is_inside(found, roi))
-        ids = self._tracker.update(found.boxes, found.scores >= self._min_score, time_s)
+        ids = self._tracker.update(found.boxes, found.scores >= self._search.min_score, time_s)
         found, ids = found.take(ids >= 0), ids[ids >= 0]
         if self._options.smoothing:
             values = np.concatenate([found.boxes, found.keypoints.reshape(-1, 10)], axis=1)

@@ -26,9 +26,9 @@ from palmkit.kits.face.actions import ratios
 from palmkit.kits.face.crop import crop_from_keypoints, crop_from_mesh
 from palmkit.kits.face.following import Mesh, Track, is_shrunk
 from palmkit.kits.face.irises import centred
-from palmkit.kits.face.options import DETECTORS, FaceMeshOptions, FaceModes
+from palmkit.kits.face.options import FaceMeshOptions, FaceModes
 from palmkit.kits.face.pose import head_pose
-from palmkit.kits.face.search import FaceSearch
+from palmkit.kits.face.search import Searching
 from palmkit.kits.face.topology import FIRST_IRIS, MIRROR, POINTS
 from palmkit.kits.image import Image, Part, Source
 from palmkit.kits.kit import input_side, output, pixels, threshold
@@ -49,7 +49,8 @@ class FaceMeshArguments(FaceModes, FaceMeshOptions):
 class FaceMesh(CloseUpKit[Faces, Mesh, Track]):
     """Finds faces and, on each, 478 points in three dimensions, its pose and what it does.
 
-    With quality "best" the irises of pictures, not of videos, are moved to where the eyes are dark.
+    The irises of pictures, not of videos, are moved to where the eyes are dark, except with quality
+    "fast".
 
     with FaceMesh("video") as mesh:
         faces = mesh.detect(frame, timestamp_ms)
@@ -69,20 +70,12 @@ class FaceMesh(CloseUpKit[Faces, Mesh, Track]):
         self._max_count = options.max_faces
         self._second_pass = options.second_pass
         self._detect_every = options.detect_every
-        self._found_by = Current(options.detector_model, DETECTORS[options.quality], options)
+        self._searching = Searching(options, options.mode, options.detector_model)
         self._meshed_by = Current(options.model, "face_mesh", options)
-        self._start(self._found_by, self._meshed_by)
+        self._start(*self._searching.networks, self._meshed_by)
 
     def _adopt(self) -> None:
-        found_by, given = self._found_by.model, self._options.min_score
-        self._min_score = threshold(found_by) if given is None else given
-        self._find = FaceSearch(
-            found_by,
-            self._options.size,
-            self._options.tile,
-            is_video=self._mode != "image",
-            budget_ms=self._options.budget_ms,
-        ).find
+        self._find = self._searching.search().find
         self._model = self._meshed_by.model
         self._side = input_side(self._model)
         given = self._options.min_presence
@@ -107,7 +100,7 @@ class FaceMesh(CloseUpKit[Faces, Mesh, Track]):
         return await self._call_async(frame)
 
     def _candidates(self, image: Image, roi: Part | None) -> Iterator[tuple[Floats, Crop, float]]:
-        found = self._find(image, roi, self._min_score, enough=self._max_count)
+        found = self._find(image, roi, enough=self._max_count)
         boxes = clipped(found.boxes, image.shape[1], image.shape[0])
         # The detector tells faces from what looks like one better than the mesh, which can take a
         # face back and does not make it surer.
@@ -141,7 +134,7 @@ class FaceMesh(CloseUpKit[Faces, Mesh, Track]):
 
     def _infer_new(self, image: Image, crop: Crop) -> Mesh | None:
         mesh = super()._infer_new(image, crop)
-        if mesh is None or self._mode != "image" or self._options.quality != "best":
+        if mesh is None or self._mode != "image" or self._options.quality == "fast":
             return mesh
         return replace(mesh, points=centred(image, mesh.points))
 

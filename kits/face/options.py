@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, ClassVar, get_args
+from typing import TYPE_CHECKING, ClassVar
 
 from palmkit.kits.detection import SIDE_MULTIPLE
 from palmkit.kits.options import (
@@ -13,21 +12,24 @@ from palmkit.kits.options import (
     VIDEOS,
     Between,
     Modes,
-    OneOf,
     Options,
-    Quality,
     Whole,
     option,
     same_option,
 )
+from palmkit.kits.quality import Networks, Quality, best_option, quality_option
 from palmkit.kits.results import Faces
 
 if TYPE_CHECKING:
     from palmkit.kits.kit import ModelSource
 
 MESH = "mesh"
-# The shipped network of each quality.
-DETECTORS: Mapping[Quality, str] = {"fast": "face_detector", "best": "face_detector_best"}
+DETECTORS = Networks(fast="face_detector", best="face_detector_best")
+_LARGER = (
+    "a larger network that finds more of the small faces of crowds and takes up to three times as"
+    " long"
+)
+_CROWDS = "best in pictures that may show a crowd, if there is no budget_ms, else fast"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -46,12 +48,7 @@ class FaceOptions(Options):
         " picture's shorter side",
         Between(0, math.inf),
     )
-    quality: Quality = option(
-        "fast",
-        "fast, or best: a larger network that finds more of the small faces of crowds and takes up"
-        " to three times as long",
-        OneOf(*get_args(Quality)),
-    )
+    quality: Quality = quality_option(_LARGER, _CROWDS)
     size: int | None = option(
         None,
         "longest side of what the detector sees, in pixels, 32 to 4096; smaller pictures are"
@@ -83,6 +80,7 @@ class FaceOptions(Options):
     smoothing: bool = option(
         True, "steady boxes and points in videos, with a one-euro filter", group=VIDEOS
     )
+    best_detector_model: ModelSource | None = best_option("face_detector_best", "face detector")
 
     def least_side(self, height: int, width: int) -> float:
         """Return the shorter side of the smallest wanted face in a picture of this size, pixels."""
@@ -102,6 +100,10 @@ class FaceModes(Modes[Faces]):
 class FaceMeshOptions(FaceOptions):
     """The options of FaceMesh."""
 
+    quality: Quality = quality_option(
+        f"{_LARGER}, and irises of pictures moved to where the eyes are dark",
+        f"irises of pictures as of best; {_CROWDS}",
+    )
     detect_every: int = option(
         20,
         "search for new faces every so many frames, and whenever one is lost or there is none;"

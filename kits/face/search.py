@@ -12,10 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palmkit.kits.boxes import Floats
+from palmkit.kits.delivered import Current
 from palmkit.kits.detection import Candidates, merge
 from palmkit.kits.detector import OTHER_RATIOS, ROW, Detector, picture_dims
+from palmkit.kits.face.options import DETECTORS, FaceOptions
 from palmkit.kits.image import Image, Part, clip_part
-from palmkit.kits.kit import Runnable
+from palmkit.kits.kit import Mode, ModelSource, Runnable, threshold
 from palmkit.kits.pace import leave_out
 from palmkit.kits.results import KEYPOINTS
 from palmkit.kits.sheets import GAP, SHEETS, rectangles, rows, sheets, windows
@@ -71,42 +73,47 @@ class FaceSearch:
     def __init__(
         self,
         model: Runnable,
-        size: int | None,
-        tile: int | None,
+        options: FaceOptions,
         *,
         is_video: bool = False,
-        budget_ms: float | None = None,
+        best: Runnable | None = None,
     ) -> None:
         """Wrap a model with the contract of palmkit.kits.detection.
 
-        size: longest side of its input; None: as many pixels as needed. tile: infer also
-        overlapping squares of this side; None: do not. is_video: see crowds in 640 pixels and no
-        closer. budget_ms: begin no closer look that would end later than this after the search
-        began, as far as the first look tells; None: take as long as needed.
+        options: min_score, size, tile and budget_ms count. is_video: see crowds in 640 pixels and
+        no closer. best: another model, which searches again where this one sees what may be a
+        crowd, and finds what counts there.
+        Raises ModelError if the model's threshold is an invalid number.
         """
         self.network = Detector(model, len(KEYPOINTS), MAX_ENLARGED)
+        # Of what find returns, if it is not told another one.
+        self.min_score = threshold(model) if options.min_score is None else options.min_score
+        size, tile = options.size, options.tile
         # Tiles are meant for small faces.
         self.size = SIZES[-1] if size is None else int(size)
         self._is_quick = size is None and tile is None
         self._tile = tile
         self._is_video = is_video
-        self._budget_ms = budget_ms
+        self._budget_ms = options.budget_ms
+        self._best = None if best is None else FaceSearch(best, options)
 
     def find(
         self,
         image: Image,
         roi: Part | None,
-        min_score: float,
+        min_score: float | None = None,
         *,
         enough: int | None = None,
         smallest: float = math.inf,
     ) -> Candidates:
         """Return one row a face that scores at least `min_score`, best first, in pixels.
 
-        enough: the number of faces wanted; None: any number. smallest: the longer side of the
-        smallest face known to be there, in pixels.
+        min_score: None: that of the options. enough: the number of faces wanted; None: any number.
+        smallest: the longer side of the smallest face known to be there, in pixels.
         Raises ImageError if `roi` lies outside the picture.
         """
+        if min_score is None:
+            min_score = self.min_score
         budget = _Budget(self._budget_ms)
         left, top, right, bottom = clip_part(image, roi)
         area = (left, top, right - left, bottom - top)
@@ -119,7 +126,10 @@ class FaceSearch:
             if np.count_nonzero(sure) >= enough:
                 return found.take(sure)
         if not self._is_quick or smallest < QUICK_FACE / second:
-            return self.network.search(image, area, self.size, min_score, self._tile)
+            found = self.network.search(image, area, self.size, min_score, self._tile)
+            if self._best is not None and _is_crowd(found, second):
+                return self._best.find(image, area, enough=enough)
+            return found
         return self._search(image, area, min_score, second, enough, budget)
 
     def _search(
@@ -145,7 +155,7 @@ class FaceSearch:
         by_score = np.argsort(-doubtful.scores, kind="stable")
         parts = list(islice(_surroundings(doubtful.boxes[by_score], area), MOST_CLOSER + 1))
         if len(parts) > MOST_CLOSER:
-            return self._search_crowd(image, area, min_score, parts, seen, scale, budget)
+            return self._search_crowd(image, area, min_score, parts, seen, scale, enough, budget)
         confirmed = min_score + (1 - min_score) * CONFIRMED
         found = [sure.take(~_is_in_doubt(sure, scale, min_score))]
         for some in (parts[:1], parts[1:]):
@@ -166,10 +176,12 @@ class FaceSearch:
         parts: Sequence[Part],
         seen: Candidates,
         scale: float,
+        enough: int | None,
         budget: _Budget,
     ) -> Candidates:
         """Look at the likeliest parts and, if they show faces, at all that may be small ones.
 
+        Where they do, or where nothing is a face for sure, the best network searches instead.
         seen: candidates of the whole at this scale.
         """
         sure = merge(seen.take(seen.scores >= min_score))
@@ -180,11 +192,15 @@ class FaceSearch:
         least = min(confirmed, *CROWD_SCORES)
         seen_closer = self.network.infer_parts(image, area, probes, CLOSER_SIDE, least)
         best = merge(seen_closer).scores[: len(CROWD_SCORES)]
-        if (best >= CROWD_SCORES[: len(best)]).any() and not self._is_video:
+        is_crowd = (best >= CROWD_SCORES[: len(best)]).any()
+        large = sure.take(~_is_in_doubt(sure, scale, min_score))
+        if self._best is not None and (is_crowd or not len(large)):
+            return self._best.find(image, area, enough=enough)
+        if is_crowd and not self._is_video:
             return self._look_closer(image, area, min_score, seen, scale, budget)
         if (best >= confirmed).any() and budget.allows(_pixels(area, self.size)):
             return self.network.search(image, area, self.size, min_score)
-        return sure.take(~_is_in_doubt(sure, scale, min_score))
+        return large
 
     def _look_closer(
         self,
@@ -225,6 +241,39 @@ class FaceSearch:
                 break
         found.append(seen)
         return _in_company(Candidates.joined(found), min_score, QUICK_FACE / first_scale)
+
+
+class Searching:
+    """The networks of a kit that searches for faces.
+
+    networks: the first one and, where auto may look again, the best one.
+    """
+
+    def __init__(self, options: FaceOptions, mode: Mode, model: ModelSource | None) -> None:
+        """Open the networks.
+
+        options, mode: the kit's. model: the first network, by an option; None: the shipped one.
+        Raises as palmkit.kits.delivered.Current does.
+        """
+        self._options, self._is_video = options, mode != "image"
+        first, best = DETECTORS.opened(
+            lambda source, name: Current(source, name, options),
+            options.quality,
+            model,
+            options.best_detector_model,
+            of_pictures=not self._is_video and options.budget_ms is None,
+        )
+        self.networks = (first,) if best is None else (first, best)
+
+    def search(self) -> FaceSearch:
+        """Return the search by the models that are current.
+
+        Raises ModelError if they do not fit.
+        """
+        first, *best = (each.model for each in self.networks)
+        return FaceSearch(
+            first, self._options, is_video=self._is_video, best=best[0] if best else None
+        )
 
 
 class _Budget:
@@ -270,6 +319,12 @@ def _is_in_doubt(found: Candidates, scale: float, min_score: float) -> NDArray[n
     sides = _longer_sides(found) * scale
     least = np.where(sides < TINY_FACE, TINY_DOUBT, DOUBT) * min_score
     return np.asarray((sides < QUICK_FACE) & (found.scores >= least))
+
+
+def _is_crowd(found: Candidates, scale: float) -> bool:
+    """Return whether several of these faces, seen at this scale, are small."""
+    is_small = _longer_sides(found) * scale < QUICK_FACE
+    return int(np.sum(is_small & (found.scores >= CROWD_SCORES[-1]))) >= len(CROWD_SCORES)
 
 
 def _in_company(found: Candidates, min_score: float, small: float) -> Candidates:

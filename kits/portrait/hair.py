@@ -65,6 +65,7 @@ class HairSegmenter(Segmenter):
         super().__init__(options, SegmentationNetwork(options.model, options, "hair"))
         self._faces = FaceDetector(
             "image" if options.mode == "image" else "video",
+            quality="fast",
             max_faces=options.max_faces,
             model=options.face_model,
             **options.running(),

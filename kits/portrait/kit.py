@@ -162,14 +162,15 @@ class PortraitSegmenter(Segmenter):
         Raises ValueError for an option that cannot be, ImageError for a background that cannot
         be read, ModelError for a model that cannot.
         """
-        name = NETWORKS["best" if options.quality == "best" else "fast"]
-        network = SegmentationNetwork(options.model, options, name, is_uneven=True)
-        super().__init__(options, network)
         of_pictures = options.mode == "image"
-        second: SegmentationNetwork | None = None
-        best, is_own = options.best_model, options.model is not None
-        if of_pictures and options.quality == "auto" and (best is not None or not is_own):
-            second = SegmentationNetwork(best, options, NETWORKS["best"], is_uneven=True)
+        network, second = NETWORKS.opened(
+            lambda model, name: SegmentationNetwork(model, options, name, is_uneven=True),
+            options.quality,
+            options.model,
+            options.best_model,
+            of_pictures=of_pictures,
+        )
+        super().__init__(options, network)
         # What takes several looks at a picture, if anything does.
         self._best = network if of_pictures and options.quality == "best" else second
         looks = of_pictures and options.second_pass

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
-from palmkit.kits.options import RUNNING, VIDEOS, OneOf, Options, Quality, Whole, option
+from palmkit.kits.options import RUNNING, VIDEOS, OneOf, Options, Whole, option
+from palmkit.kits.quality import Networks, Quality, best_option, quality_option
 
 if TYPE_CHECKING:
     from palmkit.kits.kit import ModelSource
     from palmkit.kits.portrait.compose import Background
 
 MASK = "how the mask is made"
-# The shipped network of each quality.
-NETWORKS: Mapping[Quality, str] = {"fast": "portrait", "best": "portrait_best"}
+NETWORKS = Networks(fast="portrait", best="portrait_best")
 Include: TypeAlias = Literal["person", "held"]
-# "auto": fast, or best, by the picture.
-PortraitQuality: TypeAlias = Literal["auto", Quality]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -51,13 +48,11 @@ class SegmenterOptions(Options):
 class PortraitOptions(SegmenterOptions):
     """The options of PortraitSegmenter."""
 
-    quality: PortraitQuality = option(
-        "auto",
-        "fast, or best: a larger network, which in pictures looks also at all of it and at mirror"
-        " images, for better masks in about ten times the time; auto: in pictures of which the fast"
-        " one is in doubt best, else fast",
-        OneOf(*get_args(PortraitQuality)),
-        group=MASK,
+    quality: Quality = quality_option(
+        "a larger network, which in pictures looks also at all of it and at mirror images, for"
+        " better masks in about ten times the time",
+        "best in pictures of which the fast one is in doubt, else fast",
+        MASK,
     )
     second_pass: bool = option(
         True,
@@ -80,13 +75,7 @@ class PortraitOptions(SegmenterOptions):
         metavar="FILE",
         was="finder",
     )
-    best_model: ModelSource | None = option(
-        None,
-        "another model that auto takes where the first one is in doubt, as `model`, such as"
-        " portrait_best@stable; beside another `model` alone there is none",
-        group=RUNNING,
-        metavar="FILE",
-    )
+    best_model: ModelSource | None = best_option("portrait_best")
     held_model: ModelSource | None = option(
         None,
         "another model for what is held, as `model`, such as held_things@stable",
@@ -99,11 +88,11 @@ class PortraitOptions(SegmenterOptions):
 class HairOptions(SegmenterOptions):
     """The options of HairSegmenter."""
 
-    quality: Quality = option(
+    quality: Literal["fast", "best"] = option(
         "fast",
         "fast, or best: in pictures the mean of what the network sees of a head, also nearer, and"
         " of mirror images, in up to three times the time",
-        OneOf(*get_args(Quality)),
+        OneOf("fast", "best"),
         group=MASK,
     )
     max_faces: int | None = option(

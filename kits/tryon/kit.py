@@ -92,6 +92,7 @@ class TryOn(Kit[TriedOn]):
         # In a picture all are found, as a face that wears nothing keeps its hair.
         self._mesh = FaceMesh(
             mode,
+            quality="fast",
             max_faces=None if mode == "image" else options.max_faces,
             min_score=options.min_score,
             model=options.model,

@@ -6,12 +6,13 @@ at IoU 0.5; average precision is the area under the interpolated curve; an unmat
 lies by half in a region where the teachers saw a face that has no label counts neither way, as
 labels are not exhaustive; sizes are the longer side in the stored picture.
 
-As it comes: the kit with its own options, and with `size` of --closer, beside YuNet at the
-picture's full size, by kind of picture and size of face. Of each picture F1 at the default
-threshold is what counts for the mean, the worst tenth and the share of failures
-(palmkit.models.kinds). Faces of oi_crowd and coco_crowd are those that YuNet sees at twice the
-size: there it agrees with itself. Pixels are those of all inputs of the network; times are the
-least of three runs with one thread.
+As it comes: the kit with its own options (auto), with either quality alone, and with `size` of
+--closer, beside YuNet at the picture's full size, by kind of picture and size of face. Of each
+picture F1 at the default threshold is what counts for the mean, the worst tenth and the share of
+failures (palmkit.models.kinds). Faces of oi_crowd and coco_crowd are those that YuNet sees at twice
+the size: there it agrees with itself. Pixels are those of all inputs of the networks; `again` is
+the share of pictures at which the best one looks; times are the least of three runs with one
+thread.
 
 At one input size: a picture's long side is brought to it, enlarging at most twice (the BlazeFaces
 have their own fixed inputs), on the sets that have been measured so from the first.
@@ -69,6 +70,7 @@ CHOSEN_ON = {
     "closer looks, score among many": "training pictures of oi_crowd, coco_crowd, ilc2021 and"
     " animals, with earlier weights, which had not learnt them, and the validation part of the"
     " other sets",
+    "auto: at what the best network looks": "the validation part",
     "dev": "nothing",
 }
 
@@ -127,11 +129,28 @@ def kit_detector(path: Path, size: int | None) -> Contender:
     return Contender(kit_of(path, size, LOWEST_SCORE), threshold, reports)
 
 
-def kit_of(model: Path | Counted, size: int | None, min_score: float | None) -> Detector:
-    """Return the kit with these options as a detector."""
+def auto_detector(size: int | None) -> Contender:
+    """Return both networks as the kit runs them: what counts by default is each one's own score."""
+    from palmkit.engine import load
+
+    threshold = float(load(MODEL).metadata["threshold"])
+    every, reported = (kit_of(MODEL, size, least, BEST) for least in (LOWEST_SCORE, None))
+    return Contender(every, threshold, reported)
+
+
+def kit_of(
+    model: Path | Counted,
+    size: int | None,
+    min_score: float | None,
+    best: Path | Counted | None = None,
+) -> Detector:
+    """Return the kit with these options as a detector.
+
+    best: the network that looks again; None: none does.
+    """
     from palmkit.kits import FaceDetector
 
-    detector = FaceDetector(model=model, size=size, min_score=min_score)
+    detector = FaceDetector(model=model, best_detector_model=best, size=size, min_score=min_score)
 
     def detect(picture: Picture) -> Detections:
         faces = detector.detect(picture)
@@ -168,15 +187,19 @@ def contenders(folder: Path, size: int) -> dict[str, Contender]:
 
 
 def as_they_come(folder: Path, closer: Iterable[int] = ()) -> dict[str, Contender]:
-    """Return the kit with either network, and YuNet at the picture's full size.
+    """Return the kit of each quality, and YuNet at the picture's full size.
 
     closer: further values of the kit's option `size`.
     """
     yunet = teachers.yunet(folder / "yunet_n_dynamic.onnx", 1.0, LOWEST_SCORE)
-    ours = {"palmkit": MODEL, "palmkit best": BEST}
-    found = {name: kit_detector(path, None) for name, path in ours.items()}
-    for size in closer:
-        found |= {f"{name}, {size}": kit_detector(path, size) for name, path in ours.items()}
+    found: dict[str, Contender] = {}
+    for size in (None, *closer):
+        told = "" if size is None else f", {size}"
+        found |= {
+            f"palmkit auto{told}": auto_detector(size),
+            f"palmkit fast{told}": kit_detector(MODEL, size),
+            f"palmkit best{told}": kit_detector(BEST, size),
+        }
     return {**found, "yunet_n": Contender(yunet, 0.6)}
 
 
@@ -374,23 +397,33 @@ def detection_numbers(every: Sequence[Sample], by_default: Sequence[Sample]) -> 
     return {name: round(value, 4) for name, value in numbers.items()}
 
 
-def cost(data: Path, entries: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
-    """Return by kind of picture the mean of the kit's inputs, in 1,000 pixels, and milliseconds."""
-    model = Counted(MODEL)
-    detect = kit_of(model, None, None)
+def cost(
+    data: Path, entries: Sequence[Mapping[str, Any]], model: Path, best: Path | None = None
+) -> dict[str, dict[str, float]]:
+    """Return by kind of picture means of what the kit takes with these networks.
+
+    That is its inputs, in 1,000 pixels, milliseconds, and at which share the best network looks.
+    """
+    networks = [Counted(each) for each in (model, best) if each is not None]
+    first, last = networks[0], networks[-1]
+    detect = kit_of(first, None, None, None if last is first else last)
     costs: dict[str, list[list[float]]] = {}
     for entry in entries:
         picture = read_picture(data, entry["file"])
         times_ms: list[float] = []
-        model.pixels = 0
+        for each in networks:
+            each.pixels = 0
         for _ in range(RUNS):
             start = time.perf_counter()
             detect(picture)
             times_ms.append((time.perf_counter() - start) * 1000)
         kind = KINDS.get(entry["set"]) or EMPTY_KINDS[entry["set"]]
-        costs.setdefault(kind, []).append([model.pixels / RUNS / 1000, min(times_ms)])
+        pixels = sum(each.pixels for each in networks)
+        again = float(last is not first and last.pixels > 0)
+        costs.setdefault(kind, []).append([pixels / RUNS / 1000, min(times_ms), again])
+    names = ("kilopixels", "ms", "again")
     return {
-        kind: dict(zip(("kilopixels", "ms"), np.mean(rows, axis=0).round(1).tolist(), strict=True))
+        kind: dict(zip(names, np.mean(rows, axis=0).round(2).tolist(), strict=True))
         for kind, rows in sorted(costs.items())
     }
 
@@ -448,13 +481,18 @@ def main(arguments: Iterable[str] | None = None) -> None:
     }
     numbers = {name: each[0] for name, each in measured.items()}
     pictures = {name: each[1] for name, each in measured.items()}
-    costs = cost(options.data, every)
+    costs = {
+        "palmkit auto": cost(options.data, every, MODEL, BEST),
+        "palmkit fast": cost(options.data, every, MODEL),
+        "palmkit best": cost(options.data, every, BEST),
+    }
     metrics["as_it_comes"] = {
         name: {**numbers[name], "pictures": kinds.rounded(pictures[name])} for name in measured
     }
-    metrics["as_it_comes"]["palmkit"]["cost"] = costs
+    for name, taken in costs.items():
+        metrics["as_it_comes"][name]["cost"] = taken
     print("\nas it comes", *kind_lines(numbers), "", sep="\n")
-    print(*kinds.lines(pictures, "F1"), "", *kind_lines({"palmkit": costs}), sep="\n")
+    print(*kinds.lines(pictures, "F1"), "", *kind_lines(costs), sep="\n")
     print(*(f"chosen on, {what}: {where}" for what, where in CHOSEN_ON.items()), sep="\n")
     wanted = {*LABELLED, *NEGATIVES}
     some = [each for each in entries if each["set"] in wanted]

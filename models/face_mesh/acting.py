@@ -185,7 +185,7 @@ def warp(image: Image, mesh: Values, moved: Values) -> Image:
 
 def faces(data: Path, teacher: Teacher, count: int, split: str) -> Iterator[tuple[Image, Values]]:
     """Yield square pictures of frontal faces at rest, and their meshes."""
-    detector = FaceDetector()
+    detector = FaceDetector(quality="fast")
     rows = [json.loads(line) for line in (data / "faces" / "index.jsonl").read_text().splitlines()]
     rows = [row for row in rows if row["split"] == split and row["set"] in ("aaf", "interfaces")]
     for row in rows[:: max(len(rows) // (3 * count), 1)]:

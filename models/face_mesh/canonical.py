@@ -40,7 +40,7 @@ def meshes(data: Path, teacher: Teacher) -> Iterator[Values]:
 
     Their axes: x to the subject's left, y up, z to the camera.
     """
-    detector = FaceDetector()
+    detector = FaceDetector(quality="fast")
     for group in ("faces", "hair"):
         for line in (data / group / "index.jsonl").read_text().splitlines():
             row = json.loads(line)

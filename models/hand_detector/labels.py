@@ -76,7 +76,7 @@ class Committee:
         """Open the networks in `folder`."""
         self.palms = teachers.palm_detector(folder, DOUBTFUL)
         self.read = teachers.hand_reader(folder)
-        self.faces = FaceDetector(min_score=0.5)
+        self.faces = FaceDetector(min_score=0.5, quality="fast")
 
     def average(self, picture: Picture, crop: Crop) -> Found:
         """Return mean landmarks over views of a hand, the crop following what is seen."""

@@ -263,7 +263,7 @@ def with_hat(label: Bytes, data: Path, entry: dict[str, Any]) -> Bytes:
     label[..., 1] = 255
     if entry["set"] == HATS:
         picture = read_rgba(data, entry["file"])[0]
-        found = FaceDetector(max_faces=1).detect(picture)
+        found = FaceDetector(max_faces=1, quality="fast").detect(picture)
         person, hair = (np.asarray(label[..., axis] / 255, np.float32) for axis in (2, 0))
         hat = hat_mask(picture, person, hair, found.boxes[0], found.keypoints[0, :2])
         label[..., 0], label[..., 2] = 0, 255 * hat

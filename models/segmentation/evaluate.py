@@ -37,7 +37,7 @@ import numpy.typing as npt
 from tqdm import tqdm
 
 from palmkit.kits.kit import shipped_model
-from palmkit.kits.options import Quality
+from palmkit.kits.quality import Quality
 from palmkit.models import kinds
 from palmkit.models.segmentation import large
 from palmkit.models.segmentation.crop import crop_round, fitted, put_back
@@ -285,7 +285,7 @@ class CropRound:
         from palmkit.kits import FaceDetector
 
         self.masker, self.size = masker, size
-        self.detector = FaceDetector()
+        self.detector = FaceDetector(quality="fast")
 
     def __call__(self, picture: Picture) -> Array:
         """Return the mask, float32[h, w] 0..1, zero beside the square."""

@@ -159,7 +159,7 @@ class Labeller:
         self.data = data
         self.person = PersonTeacher(teachers / "selfie_segmentation.tflite")
         self.hair = HairTeacher(teachers / "hair_segmentation.tflite")
-        self.faces = FaceDetector(min_score=0.6)
+        self.faces = FaceDetector(min_score=0.6, quality="fast")
 
     def label_person(
         self, row: Mapping[str, Any], picture: Picture, alpha: Array | None, faces: Array

@@ -15,9 +15,9 @@ import cv2
 
 from palmkit.kits import HairSegmenter, PortraitSegmenter
 from palmkit.kits.image import Image, resize
-from palmkit.kits.options import Quality
 from palmkit.kits.portrait import refine
 from palmkit.kits.portrait.kit import Segmenter
+from palmkit.kits.quality import Quality
 from palmkit.models.segmentation.teachers import Array, Picture
 
 

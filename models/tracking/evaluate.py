@@ -165,7 +165,7 @@ def follower(kit: str) -> Follower:
     if kit in OF_HANDS:
         find = GestureRecognizer(mode).recognize
     else:
-        find = (FaceMesh if kit == "mesh" else FaceDetector)(mode).detect
+        find = (FaceMesh if kit == "mesh" else FaceDetector)(mode, quality="fast").detect
     by_overlap = ByOverlap()
 
     def follow(frame: Image, timestamp_ms: float) -> tuple[Floats, NDArray[np.int64]]:

@@ -14,7 +14,7 @@ from palmkit.kits import FaceDetector, FaceMesh, Faces
 from palmkit.kits.detection import Candidates, decode, merge
 from palmkit.kits.image import Image, Source
 from palmkit.kits.kit import shipped_model
-from palmkit.kits.options import Quality
+from palmkit.kits.quality import Quality
 from tests.kits.conftest import Blobs, faces_that_cross, picture
 
 
@@ -514,11 +514,16 @@ def test_the_best_network_finds_faces_too(kit: Any) -> None:
     photo: Any = skimage.data
     image: Image = photo.astronaut()
     found: list[Faces] = [kit(quality=each).detect(image) for each in get_args(Quality)]
-    fast, best = found
+    auto, fast, best = found
     assert len(fast) == len(best) == 1
+    # One large face needs no other network.
+    assert auto.scores == fast.scores
+    np.testing.assert_array_equal(auto.boxes, fast.boxes)
     np.testing.assert_allclose(fast.boxes, best.boxes, atol=0.2 * fast.boxes[0, 2])
     assert fast.scores[0] != best.scores[0]
-    with pytest.raises(ValueError, match="quality: expected one of 'fast', 'best', got 'better'"):
+    with pytest.raises(
+        ValueError, match="quality: expected one of 'auto', 'fast', 'best', got 'better'"
+    ):
         kit(quality="better")
 
 

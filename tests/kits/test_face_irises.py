@@ -10,6 +10,7 @@ from palmkit.kits.face import topology
 from palmkit.kits.face.irises import centred
 from palmkit.kits.image import Image
 from palmkit.kits.kit import shipped_model
+from palmkit.kits.quality import Quality
 
 RIGHT, LEFT = list(topology.RIGHT_IRIS), list(topology.LEFT_IRIS)
 
@@ -65,16 +66,19 @@ def test_irises_that_do_not_show_stay() -> None:
 
 
 @pytest.mark.skipif(not shipped_model("face_mesh").is_file(), reason="no face_mesh.palm here")
-def test_the_best_quality_moves_irises_of_pictures(astronaut: Image) -> None:
+@pytest.mark.parametrize("quality", ["auto", "best"])
+def test_irises_of_pictures_are_moved_but_in_the_fast_quality(
+    astronaut: Image, quality: Quality
+) -> None:
     finder = shipped_model("face_detector")
     with (
-        FaceMesh() as plain,
-        FaceMesh(quality="best", detector_model=finder) as best,
-        FaceMesh("video") as plain_video,
-        FaceMesh("video", quality="best", detector_model=finder) as best_video,
+        FaceMesh(quality="fast") as plain,
+        FaceMesh(quality=quality, detector_model=finder) as careful,
+        FaceMesh("video", quality="fast") as plain_video,
+        FaceMesh("video", quality=quality, detector_model=finder) as video,
     ):
-        fast, found = plain.detect(astronaut).mesh, best.detect(astronaut).mesh
-        before, after = plain_video.detect(astronaut, 0).mesh, best_video.detect(astronaut, 0).mesh
+        fast, found = plain.detect(astronaut).mesh, careful.detect(astronaut).mesh
+        before, after = plain_video.detect(astronaut, 0).mesh, video.detect(astronaut, 0).mesh
     assert fast is not None and found is not None and len(fast) == 1
     np.testing.assert_array_equal(found[0], centred(astronaut, fast[0]))
     assert np.abs(found - fast)[0, RIGHT + LEFT, :2].max() > 0

@@ -169,7 +169,7 @@ def test_the_second_pass_takes_out_what_a_mirror_changes() -> None:
 
     def error(mode: str, **options: Any) -> tuple[float, int]:
         model = Leaning()
-        faces = opened(mode, model=model, **options).detect(image)
+        faces = opened(mode, model=model, quality="fast", **options).detect(image)
         assert faces.mesh is not None and faces.visibility is not None
         even = np.allclose(faces.visibility[0], faces.visibility[0, topology.MIRROR])
         assert even == (mode == "image" and not options)

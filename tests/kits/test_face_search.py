@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from palmkit import kits
 from palmkit.kits import FaceDetector
 from palmkit.kits.detector import Detector
+from palmkit.kits.face.options import FaceOptions
 from palmkit.kits.face.search import FaceSearch
 from palmkit.kits.image import Image, resize
 from palmkit.kits.kit import shipped_model
@@ -104,7 +105,7 @@ PROBES = (1, 128, 512, 3)
 
 def test_a_frame_with_a_crowd_is_seen_whole() -> None:
     network = Spots()
-    search = FaceSearch(network, None, None, is_video=True)
+    search = FaceSearch(network, FaceOptions(), is_video=True)
     found = search.find(spots(*CROWD), None, 0.6)
     assert network.runs == [WHOLE, (1, 128, 128, 3), (1, 480, 640, 3)]
     expected = sorted([x, y, x + side, y + side] for x, y, side in CROWD)
@@ -119,6 +120,72 @@ def test_a_picture_of_a_crowd_is_seen_closer_where_it_is() -> None:
     ((_, height, width, _),) = network.runs[2:]
     assert height * width < 480 * 640
     np.testing.assert_allclose(found, sorted([*s, s[2]] for s in CROWD), atol=0.6)
+
+
+DIM = [(40 + 70 * (i % 8), 40 + 90 * (i // 8), 20) for i in range(16)]
+
+
+def test_where_a_crowd_may_be_the_best_network_searches_again() -> None:
+    def runs(*squares: tuple[float, float, float], **options: Any) -> tuple[int, int]:
+        """How often either network runs; small faces are in doubt where it sees few pixels."""
+        networks = [Spots(lambda side: 0.9 if side > 18 or side == 10 else 0.4) for _ in range(2)]
+        kit = FaceDetector("image", model=networks[0], best_detector_model=networks[1], **options)
+        kit.detect(spots(*squares))
+        return len(networks[0].runs), len(networks[1].runs)
+
+    assert runs(LARGE) == (1, 0)
+    assert runs(LARGE, FAR[0], FAR[1]) == (3, 0)
+    once, again = runs(LARGE, *CROWD[-8:], *CROWD[:2])
+    assert once == 2 and again > 2
+    for options in ({"quality": "fast"}, {"budget_ms": 1e6}):
+        more, none = runs(LARGE, *CROWD[-8:], *CROWD[:2], **options)
+        assert more > 2 and none == 0
+    assert runs(*CROWD, quality="best")[1] == 0
+
+
+def test_what_the_best_network_finds_counts_by_its_own_threshold() -> None:
+    image = spots(*CROWD)
+
+    def scores(threshold: str, **options: Any) -> list[float]:
+        best = Spots(lambda side: 0.8)
+        best.metadata = {"threshold": threshold}
+        kit = FaceDetector(model=Spots(), best_detector_model=best, **options)
+        found: list[float] = kit.detect(image).scores.tolist()
+        return found
+
+    # Half a logit is added to each, for company.
+    assert scores("0.7") == pytest.approx([0.868] * len(CROWD), abs=1e-3)
+    assert scores("0.9") == []
+    assert scores("0.9", min_score=0.7) == scores("0.7")
+    assert scores("0.7", quality="fast") == pytest.approx([0.937] * len(CROWD), abs=1e-3)
+    # Nobody knows what is better than a model of one's own.
+    with FaceDetector(model=Spots()) as alone:
+        assert len(alone.detect(image).scores) == len(CROWD)
+
+
+def test_where_nothing_is_sure_among_much_that_may_be_a_face_the_best_network_looks() -> None:
+    def found(*squares: tuple[float, float, float]) -> int:
+        """Faces of the fast network shine; the best one sees those that it is in doubt of, too."""
+        first = Spots(lambda side: 0.9 if side > 60 else 0.4)
+        with FaceDetector(model=first, best_detector_model=Spots()) as kit:
+            return len(kit.detect(spots(*squares)))
+
+    assert found(*DIM) == len(DIM)
+    assert found(*DIM[:4]) == 0
+    assert found(LARGE, *[each for each in DIM if each[0] > 220]) == 1
+
+
+@pytest.mark.parametrize("option", ["size", "tile"])
+def test_of_several_small_faces_in_so_many_pixels_the_best_network_looks(option: str) -> None:
+    def looks(*squares: tuple[float, float, float]) -> int:
+        options: dict[str, Any] = {option: 640}
+        best = Spots()
+        with FaceDetector(model=Spots(), best_detector_model=best, **options) as kit:
+            kit.detect(spots(*squares))
+        return len(best.runs)
+
+    assert looks(LARGE, FAR[0]) == 0
+    assert looks(LARGE, *FAR[:2]) == 1
 
 
 def in_a_photo(side: int, *groups: tuple[int, int]) -> tuple[Image, list[list[float]]]:
@@ -178,7 +245,7 @@ def test_a_crowd_has_one_face_that_is_sure_or_two_that_may_be() -> None:
 
     def runs(score: float, min_score: float) -> list[tuple[int, ...]]:
         network = Spots(lambda side: score)
-        FaceSearch(network, None, None).find(image, None, min_score)
+        FaceSearch(network, FaceOptions()).find(image, None, min_score)
         return network.runs[1:]
 
     assert runs(0.44, 0.6) == [PROBES]
@@ -262,7 +329,7 @@ def test_only_the_roi_is_seen_closer() -> None:
 
 def test_as_many_faces_as_wanted_are_enough() -> None:
     network = Spots()
-    search = FaceSearch(network, None, None)
+    search = FaceSearch(network, FaceOptions())
     assert len(search.find(spots(FAR[2]), None, 0.6, enough=1)) == 1
     assert network.runs == [(1, 128, 160, 3)]
     network.runs.clear()

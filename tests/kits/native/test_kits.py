@@ -185,7 +185,7 @@ def test_faces_of_pictures(
     made = options("faces", **{"detector_size": 320, **ours})
     kit = Kit(c, "faces", library.Face, networks("face_detector"), made)
     given: Any = {"size": 320, **pythons}
-    with kits.FaceDetector(**given) as detector:
+    with kits.FaceDetector(**given, quality="fast") as detector:
         expected = detector.detect(group, roi=part)
     assert len(expected) > 0
     check_faces(kit(group, part), expected)
@@ -217,12 +217,12 @@ def test_small_faces_of_pictures(
     picture = with_faces(portrait, *places)
     made = options("faces")
     kit = Kit(c, "faces", library.Face, networks("face_detector"), made)
-    expected = kits.detect_faces(picture)
+    expected = kits.detect_faces(picture, quality="fast")
     assert len(expected) == len(places)
     check_faces(kit(picture), expected)
     made = options("meshes", max_count=1)
     mesh = Kit(c, "meshes", library.Mesh, networks("face_detector"), networks("face_mesh"), made)
-    check_meshes(mesh(picture), kits.face_mesh(picture, max_faces=1))
+    check_meshes(mesh(picture), kits.face_mesh(picture, max_faces=1, quality="fast"))
 
 
 @pytest.mark.parametrize("places", [FEW, MANY])
@@ -242,7 +242,7 @@ def test_crowds(
             check_faces(kit(picture), expected)
             assert len(expected) >= 0.8 * len(places)
     still = Kit(c, "faces", library.Face, network, options("faces"))
-    expected = kits.detect_faces(picture)
+    expected = kits.detect_faces(picture, quality="fast")
     check_faces(still(picture), expected)
     assert len(expected) >= len(places)
 
@@ -253,7 +253,7 @@ def test_a_crowd_on_many_sheets(c: Library, networks: Networks, astronaut: Image
         side = 60 + i
         x, y = 20 + 195 * (i % 10), 20 + 210 * (i // 10)
         picture[y : y + side, x : x + side] = resize(astronaut, side, side)
-    expected = kits.detect_faces(picture)
+    expected = kits.detect_faces(picture, quality="fast")
     assert len(expected) > 50
     given = networks("face_detector"), options("faces")
     found = (library.Face * 128)()
@@ -317,7 +317,7 @@ def test_meshes_of_pictures(c: Library, networks: Networks, group: Image) -> Non
         made = options("meshes", second_pass=int(twice), detector_size=320)
         given = networks("face_detector"), networks("face_mesh"), made
         kit = Kit(c, "meshes", library.Mesh, *given)
-        with kits.FaceMesh(size=320, second_pass=twice) as mesh:
+        with kits.FaceMesh(size=320, second_pass=twice, quality="fast") as mesh:
             expected = mesh.detect(group)
         assert len(expected) == 2
         check_meshes(kit(group), expected)
@@ -430,7 +430,7 @@ def faces_of(faces: kits.Faces) -> Any:
 @pytest.mark.parametrize("part", [None, (350.0, 40.0, 290.0, 400.0)])
 def test_hair(c: Library, networks: Networks, group: Image, part: Part | None) -> None:
     kit = MaskKit(c, "hair", networks("hair"), options("masks"))
-    faces = kits.detect_faces(group, max_faces=5, roi=part)
+    faces = kits.detect_faces(group, max_faces=5, roi=part, quality="fast")
     with kits.HairSegmenter(max_faces=5) as segmenter:
         expected = segmenter.segment(group, roi=part).mask
     assert expected.max() > 0.9
@@ -476,7 +476,7 @@ def test_detectors_that_run_at_few_sizes(c: Library, networks: Networks, group: 
 
     network = library.network(run, [(160, 160), (320, 320), (640, 640)])
     kit = Kit(c, "faces", library.Face, network, options("faces", detector_size=320))
-    with kits.FaceDetector(size=320) as detector:
+    with kits.FaceDetector(size=320, quality="fast") as detector:
         expected = detector.detect(group)
     check_faces(kit(group), expected, 2.0)
     assert asked == {(320, 320)}

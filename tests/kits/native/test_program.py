@@ -126,10 +126,12 @@ def hands_clip() -> list[Image]:
 
 
 def test_faces_and_meshes_of_a_picture(find: Callable[..., Any], group: Image) -> None:
-    expected = kits.detect_faces(group)
+    expected = kits.detect_faces(group, quality="fast")
     assert len(expected) == 2
     check_faces(find("faces", [group], False)[0], expected)
-    check_faces(find("meshes", [group], False)[0], kits.face_mesh(group), OFF_POINTS)
+    check_faces(
+        find("meshes", [group], False)[0], kits.face_mesh(group, quality="fast"), OFF_POINTS
+    )
 
 
 @pytest.mark.usefixtures("still")
@@ -194,8 +196,8 @@ def test_photographs(find: Callable[..., Any]) -> None:
         near(mask.ravel(), kits.segment_portrait(picture, quality="fast").mask, OFF_MASK)
     found, meshes = find("faces", faces, False), find("meshes", faces, False)
     for index, picture in enumerate(faces):
-        check_faces(found[index], kits.detect_faces(picture))
-        check_faces(meshes[index], kits.face_mesh(picture), OFF_POINTS)
+        check_faces(found[index], kits.detect_faces(picture, quality="fast"))
+        check_faces(meshes[index], kits.face_mesh(picture, quality="fast"), OFF_POINTS)
     seen = find("hands", hands, False)
     for index, picture in enumerate(hands):
         # These fill the picture: 0.25 pixels are a thousandth of a hand.
@@ -243,7 +245,7 @@ def test_the_document_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.Monk
     source.write_text(c)
     said = run([str(compiled([source], tmp_path))])
     picture = kits.read_image("group.ppm")
-    (face,) = kits.face_mesh(picture)
+    (face,) = kits.face_mesh(picture, quality="fast")
     assert face.mesh is not None
     box = "{:.0f}, {:.0f}: {:.0f} by {:.0f} pixels".format(*face.box)
     nose = "the nose at {:.0f}, {:.0f}".format(*face.mesh[4])

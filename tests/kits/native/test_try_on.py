@@ -157,7 +157,7 @@ def test_fingers_on_the_lips(
     c: Library, networks: Networks, astronaut: Image, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A drawn hand before a photograph is doubtful: Python asks for less, C is told more."""
-    with kits.FaceMesh() as mesh:
+    with kits.FaceMesh(quality="fast") as mesh:
         points = mesh.detect(astronaut).mesh
     assert points is not None
     x, y = points[0][[13, 14], :2].mean(axis=0).tolist()

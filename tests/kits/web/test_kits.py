@@ -80,21 +80,21 @@ def check_faces(got: list[dict[str, Any]], expected: kits.Faces) -> None:
 
 
 def test_faces(group: Image, found: dict[str, Any]) -> None:
-    expected = kits.detect_faces(group)
+    expected = kits.detect_faces(group, quality="fast")
     check_faces(found["faces"], expected)
-    check_faces(found["few"], kits.detect_faces(group, max_faces=1))
+    check_faces(found["few"], kits.detect_faces(group, max_faces=1, quality="fast"))
     assert found["again"] == found["faces"]
 
 
 def test_long_pictures(long: list[Image], found: dict[str, Any]) -> None:
     for picture, got in zip(long, found["long"], strict=True):
-        expected = kits.detect_faces(picture)
+        expected = kits.detect_faces(picture, quality="fast")
         assert len(expected) == 2
         check_faces(got, expected)
 
 
 def test_meshes(group: Image, found: dict[str, Any]) -> None:
-    expected = kits.face_mesh(group)
+    expected = kits.face_mesh(group, quality="fast")
     check_faces(found["meshes"], expected)
     near(column(found["meshes"], "mesh"), expected.mesh)
     near(column(found["meshes"], "visibility"), expected.visibility, OFF_SCORE)

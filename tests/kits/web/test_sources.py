@@ -82,7 +82,7 @@ def check(said: Any, expected: kits.Faces) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_picture(kind: str, page: Browser, astronaut: Image) -> None:
     said = page.run(f"load('/picture.png').then(KINDS.{kind}).then(look)")
-    check(said, kits.detect_faces(astronaut))
+    check(said, kits.detect_faces(astronaut, quality="fast"))
 
 
 def test_a_video(page: Browser) -> None:
@@ -99,7 +99,10 @@ def test_a_page_that_is_not_isolated(browser: Browser, folder: Path, astronaut: 
     with plain(folder) as url, plain(folder) as elsewhere:
         enter(browser, url)
         assert browser.run("crossOriginIsolated") is False
-        check(browser.run("load('/picture.png').then(look)"), kits.detect_faces(astronaut))
+        check(
+            browser.run("load('/picture.png').then(look)"),
+            kits.detect_faces(astronaut, quality="fast"),
+        )
         threads = browser.run("tryOn({threads: 2}).catch(({kind, message}) => [kind, message])")
         assert threads[0] == "unsupported" and "Cross-Origin-Opener-Policy" in threads[1]
         # Pictures of another origin are refused, but for those that it lets others read.
@@ -109,7 +112,7 @@ def test_a_page_that_is_not_isolated(browser: Browser, folder: Path, astronaut: 
             for each in said:
                 assert each.startswith("PalmError image: the picture is of another origin: load")
         said = browser.run(f"load('{elsewhere}/open/picture.png', 'anonymous').then(look)")
-        check(said, kits.detect_faces(astronaut))
+        check(said, kits.detect_faces(astronaut, quality="fast"))
 
 
 NO_CANVAS = "the browser has no canvas for a picture of 65536 x 10: "
@@ -134,7 +137,7 @@ def test_pictures_that_are_too_large(
     assert here.endswith("make it smaller, as by createImageBitmap with resizeWidth")
     assert there.endswith("make it smaller, as by createImageBitmap with resizeWidth")
     # Afterwards the kits are as they were.
-    check(page.run("load('/picture.png').then(look)"), kits.detect_faces(astronaut))
+    check(page.run("load('/picture.png').then(look)"), kits.detect_faces(astronaut, quality="fast"))
 
 
 def test_large_pictures_are_seen_whole(page: Browser, astronaut: Image) -> None:
@@ -147,7 +150,7 @@ def test_large_pictures_are_seen_whole(page: Browser, astronaut: Image) -> None:
     })"""
     here, there = page.run(script)
     assert len(here) == 1 and here == there
-    box = kits.detect_faces(astronaut).boxes[0]
+    box = kits.detect_faces(astronaut, quality="fast").boxes[0]
     height, width = astronaut.shape[:2]
     expected = (9000 + 5 * (box[0] - width), 6000 + 5 * (box[1] - height))
     np.testing.assert_allclose(here[0][:2], expected, atol=60)
@@ -161,7 +164,7 @@ def test_a_photo_that_lies_on_its_side(page: Browser, folder: Path, astronaut: I
     photo.save(folder / "photo.jpg", exif=exif, quality=95)
     page.run("load('/photo.jpg').then((image) => { window.photo = image; })")
     assert page.run("[photo.naturalWidth, photo.naturalHeight]") == [400, 512]
-    expected = kits.detect_faces(astronaut[:, :400]).boxes
+    expected = kits.detect_faces(astronaut[:, :400], quality="fast").boxes
     for kind in ("img", "ImageBitmap", "canvas"):
         here, there = page.run(f"Promise.resolve(KINDS.{kind}(photo)).then(look)")
         near(here, expected, 3)
