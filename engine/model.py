@@ -161,9 +161,12 @@ class Model:
         program = self._programs[shapes]
         if slice_ms is not None and not 0 < slice_ms < math.inf:
             raise ValueError(f"slice_ms: expected a number above 0, got {slice_ms!r}")
-        if isinstance(program, LevelsProgram) and not _are_arrays(given):
+        if _are_arrays(given):
+            arrays = given
+        elif isinstance(program, LevelsProgram):
             return program.run_levels(given, slice_ms or 0)
-        arrays = _floats(given)
+        else:
+            arrays = _floats(given)
         if slice_ms is None:
             return program.run(arrays)
         return run_in_slices(program, arrays, slice_ms)
@@ -289,7 +292,7 @@ def _is_on_device(given: object) -> TypeGuard[DeviceArray]:
     return not isinstance(given, np.ndarray) and isinstance(given, DeviceArray)
 
 
-def _are_arrays(inputs: Mapping[str, Given]) -> bool:
+def _are_arrays(inputs: dict[str, Given]) -> TypeGuard[dict[str, Array]]:
     return all(isinstance(each, np.ndarray) for each in inputs.values())
 
 

@@ -38,7 +38,7 @@ _UNIFORM_STEP = 256
 # computes on the CPU would wait for it.
 AWAKE_S = {HARDWARE: 2e-3, SOFTWARE: 0.0}
 # Shaders that are compiled at a time.
-_MOST_AT_ONCE = 8
+_MOST_AT_ONCE = 16
 # Compiled shaders that stay when nothing has them any more: the next model with them loads at once.
 PIPELINES_KEPT = 512
 # The limits that a device is opened with, those of its adapter, and the least that will do.
@@ -228,6 +228,8 @@ class Device:
         """
         found = {source: self._pipelines.get(source) for source, _, _ in wanted}
         left = [each for each in wanted if found[each[0]] is None]
+        # What takes long begins first, beside others that do.
+        left.sort(key=lambda each: len(each[0]), reverse=True)
         at_once = min(_MOST_AT_ONCE, os.cpu_count() or 1)
         # Between these, runs of other models get their turn.
         for begin in range(0, len(left), at_once):

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -82,10 +84,10 @@ class Border:
     dtype: str
     dims: tuple[int, ...]
 
-    @property
+    @cached_property
     def elements(self) -> int:
         """The number of elements."""
-        return int(np.prod(self.dims, dtype=np.int64))
+        return prod(self.dims)
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,8 @@ def to_device(array: Array) -> NDArray[np.uint32]:
 
 def from_device(words: NDArray[np.uint32], border: Border) -> Array:
     """Return what the device's numbers are, as a new array of the graph's dtype and shape."""
-    kind = np.float32 if border.dtype in FLOATS else np.int32
+    found = words.view(np.float32 if border.dtype in FLOATS else np.int32).reshape(border.dims)
+    if found.dtype == border.dtype:
+        return found.copy()
     with np.errstate(over="ignore"):
-        return words.view(kind).astype(border.dtype).reshape(border.dims)
+        return found.astype(border.dtype)

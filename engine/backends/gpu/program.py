@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from palmkit.engine.backends import DeviceArray, Given, Value, again_if_lost
+from palmkit.engine.backends import Given, Value, again_if_lost
 from palmkit.engine.backends.gpu import levels
 from palmkit.engine.backends.gpu.device import Device
 from palmkit.engine.backends.gpu.device import device as opened
@@ -110,6 +110,9 @@ class _Made:
         self.first = min((each.offset for each in outputs), default=0)
         self.size = (max(ends, default=0) - self.first) * ELEMENT_BYTES
         self.staging = device.read_back(self.size)
+        source = self.arena, self.first * ELEMENT_BYTES
+        copy = source, (self.staging, 0), self.size
+        self.behind: tuple[Copy, ...] = (copy,) if self.size else ()
 
     def of_levels(self, inputs: Mapping[str, Border]) -> _OfLevels:
         """What runs it after floats have been made of these inputs' bytes; BackendError."""
@@ -200,8 +203,6 @@ class GpuProgram:
         """Run, and return all outputs as they lie in the arena."""
         with self._lock:
             made = self._made()
-            source = (made.arena, made.first * ELEMENT_BYTES)
-            behind = [(source, (made.staging, 0), made.size)] if made.size else []
             bytes_of = {
                 name: border
                 for name, border in self.dispatches.inputs.items()
@@ -210,7 +211,7 @@ class GpuProgram:
             of_levels = made.of_levels(bytes_of) if bytes_of else None
             recording = of_levels.recording if of_levels else made.recording
             writes, copies = self._uploads(made, inputs, of_levels)
-            recording.submit(writes, copies, behind, slice_ms / 1e3)
+            recording.submit(writes, copies, made.behind, slice_ms / 1e3)
             if not made.size:
                 return np.zeros(0, np.uint32)
             return recording.fetch(made.staging, made.size)
@@ -261,7 +262,7 @@ class GpuProgram:
                     size = border.elements * ELEMENT_BYTES
                     copies.append(((value.buffer, 0), (made.arena, at), size))
                 continue
-            array = value.host() if isinstance(value, DeviceArray) else value
+            array = value if isinstance(value, np.ndarray) else value.host()
             try:
                 writes.append((made.arena, at, to_device(array)))
             except OverflowError as error:

@@ -122,10 +122,6 @@ def unknown(version: Sequence[int]) -> str:
     )
 
 
-def _listed(kind: type[Structure], found: Sequence[Structure]) -> tuple[Any, int]:
-    return ((kind * len(found))(*found) if found else None), len(found)
-
-
 class RuntimeRecording(Recording):
     """The same, handed over by PalmKit's runtime."""
 
@@ -155,6 +151,10 @@ class RuntimeRecording(Recording):
         self._upload_buffer: Any = None
         self._upload = _Upload()
         self._submitted = c_uint64()
+        self._address = ctypes.addressof(self._dispatches)
+        self._behind: tuple[Sequence[Copy], Any] = ((), None)
+        self._at_gpu, self._at_upload = byref(self._gpu), byref(self._upload)
+        self._at_submitted = byref(self._submitted)
 
     def _number(self, thing: Any) -> int:
         """The library's handle of one of the package's objects."""
@@ -165,17 +165,30 @@ class RuntimeRecording(Recording):
     ) -> None:
         """Submit some of the dispatches; BackendError if something is refused, and nothing is."""
         begin, end, _ = part.indices(len(self._dispatches))
-        work = _Work(
-            *_listed(_Write, [self._write(*each) for each in writes]),
-            *_listed(_Copy, [self._copy(*each) for each in before]),
-            *(ctypes.addressof(self._dispatches) + begin * _DISPATCH_BYTES, end - begin),
-            *_listed(_Copy, [self._copy(*each) for each in behind]),
-        )
+        work = _Work(dispatches=self._address + begin * _DISPATCH_BYTES, dispatch_count=end - begin)
+        if writes:
+            work.write_count = len(writes)
+            work.writes = (_Write * len(writes))(*(self._write(*each) for each in writes))
+        if before:
+            work.before_count, work.before = len(before), self._copies_of(before)
+        if behind:
+            work.behind_count, work.behind = len(behind), self._kept_behind(behind)
         with self._device.calls:
-            self._call(_submit, byref(work), byref(self._upload), byref(self._submitted))
+            self._call(_submit, byref(work), self._at_upload, self._at_submitted)
 
     def _write(self, buffer: Any, at: int, words: NDArray[np.uint32]) -> _Write:
         return _Write(self._number(buffer), at, words.ctypes.data, words.nbytes)
+
+    def _kept_behind(self, copies: Sequence[Copy]) -> Any:
+        """Return copies as the runtime takes them; a tuple, which comes run after run, is kept."""
+        if not isinstance(copies, tuple):
+            return self._copies_of(copies)
+        if copies is not self._behind[0]:
+            self._behind = copies, self._copies_of(copies)
+        return self._behind[1]
+
+    def _copies_of(self, copies: Sequence[Copy]) -> Any:
+        return (_Copy * len(copies))(*(self._copy(*each) for each in copies))
 
     def _copy(self, source: Place, target: Place, size: int) -> _Copy:
         (begin, first), (end, at) = source, target
@@ -189,12 +202,12 @@ class RuntimeRecording(Recording):
             self._upload_buffer = self._make_upload()
             self._upload.buffer = self._number(self._upload_buffer)
             self._upload.size = self._upload_buffer.size
-        upload = byref(self._upload) if self._upload.buffer else None
+        upload = self._at_upload if self._upload.buffer else None
         found = self._number(buffer), to.ctypes.data, to.nbytes
         self._call(_fetch, self._submitted, *found, upload)
 
     def _call(self, call: Any, *given: Any) -> None:
         try:
-            call(byref(self._gpu), *given)
+            call(self._at_gpu, *given)
         except BackendError as error:
             raise failed(self._device, self._device.name, one_line(error)) from None

@@ -254,11 +254,13 @@ def test_a_refused_run_leaves_its_program_as_it_was(monkeypatch: pytest.MonkeyPa
     def too_many(gpu: Any, work: Any, *given: Any) -> None:
         work._obj.dispatches, held = None, work._obj.dispatches
         work._obj.dispatch_count, count = 0, work._obj.dispatch_count
-        work._obj.behind[0].size = 1 << 40
+        copy = work._obj.behind[0]
+        copy.size, size = 1 << 40, copy.size
         try:
             submit(gpu, work, *given)
         finally:
             work._obj.dispatches, work._obj.dispatch_count = held, count
+            copy.size = size
 
     for _ in range(2):
         with monkeypatch.context() as patched:
