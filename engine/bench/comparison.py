@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 
-from palmkit.engine.bench.engines import OURS, Engine, Job, Refusal, find
+from palmkit.engine.bench.engines import OURS, Engine, Job, Refusal, find, place_of
 from palmkit.engine.bench.inputs import largest_difference
 from palmkit.engine.bench.measurement import Opened, Times
 from palmkit.engine.bench.process import OPEN_LIMIT_S, SLICE_LIMIT_S, EngineProcess
@@ -62,7 +62,7 @@ class Schedule:
 class Subject:
     """A model to compare on.
 
-    files: the model in each available form: "palm", and "onnx" or "tflite".
+    files: the model in each available form: "palm", and "onnx" or "tflite", and "pt2".
     missing: for an unavailable form, the reason.
     inputs: by name; outputs: names, in the model's order.
     macs: multiply-accumulates of a run; None where they are not known.
@@ -108,6 +108,7 @@ class Comparison:
     """Engines on one model, with one number of threads.
 
     precision: "high", "low", or INT8 for a quantized model. refusals: reasons by the engine's name.
+    backend: ours.
     """
 
     model: str
@@ -116,6 +117,7 @@ class Comparison:
     macs: int | None
     results: tuple[Result, ...]
     refusals: Mapping[str, str]
+    backend: str = "cpu"
 
     @property
     def ours(self) -> Result | None:
@@ -298,6 +300,7 @@ def compare(
     schedule: Schedule | None = None,
     cache: Path | None = None,
     report: Report = lambda step: None,
+    backend: str = "cpu",
 ) -> Comparison:
     """Compare engines on a model.
 
@@ -305,6 +308,7 @@ def compare(
     and best first: its outputs are the reference.
     cache: for conversions; left out, the user's cache folder.
     report: called with the text of each step.
+    backend: ours, of palmkit.engine.load; "gpu" has the others run on the GPU, too.
     """
     schedule = schedule or Schedule()
     cache = cache or cache_folder("bench") or Path(tempfile.gettempdir()) / "palmkit-bench"
@@ -322,12 +326,15 @@ def compare(
                 threads=threads,
                 precision=precision,
                 cache=cache.absolute(),
+                backend=backend,
             )
             for form in engine.forms
             if form in subject.files
         ]
-        if missing := engine.missing():
-            refusals[name] = f'not installed: no module {missing}; pip install "palmkit[bench]"'
+        if place_of(backend) not in engine.places:
+            refusals[name] = f"it is compared on a {engine.places[0].upper()} only"
+        elif missing := engine.missing():
+            refusals[name] = f"not installed: no module {missing}; {engine.installed_by}"
         elif not jobs:
             reasons = [subject.missing[form] for form in engine.forms if form in subject.missing]
             reads = " or ".join(f".{form}" for form in engine.forms)
@@ -361,7 +368,9 @@ def compare(
         else:
             refusals[each.name] = each.reason
     computed = INT8 if subject.is_quantized else precision
-    return Comparison(subject.name, threads, computed, subject.macs, tuple(results), refusals)
+    return Comparison(
+        subject.name, threads, computed, subject.macs, tuple(results), refusals, backend
+    )
 
 
 def steps(engines: int, schedule: Schedule) -> int:

@@ -17,6 +17,8 @@ from palmkit.engine.summary import is_quantized, summarise
 
 _MOVERS = ("transpose", "reshape", "squeeze", "unsqueeze", "flatten", "identity")
 _FOREIGN = {".onnx": "onnx", ".tflite": "tflite"}
+# What torch.export.save writes, beside the model.
+_EXPORTED = ".pt2"
 
 
 @contextmanager
@@ -38,6 +40,10 @@ def subject(path: Path, graph: Graph) -> Generator[Subject, None, None]:
     missing: dict[str, str] = {}
     if form := _FOREIGN.get(path.suffix.lower()):
         files[form] = path
+    if (exported := path.with_suffix(_EXPORTED)).is_file():
+        files["pt2"] = exported
+    else:
+        missing["pt2"] = f"there is no {exported.name} beside the model"
     with tempfile.TemporaryDirectory(prefix="palmkit-bench-") as folder:
         files["palm"] = Path(folder) / "model.palm"
         save(graph, files["palm"])

@@ -45,6 +45,7 @@ def facts(comparison: Comparison, peaks: Mapping[int, float | None]) -> dict[str
     best = comparison.best_peer
     return {
         "model": comparison.model,
+        "backend": comparison.backend,
         "threads": comparison.threads,
         "precision": comparison.precision,
         "macs": comparison.macs,

@@ -29,6 +29,9 @@ With --against also in other engines, where they are installed: pip install "pal
 ort        ONNX Runtime    openvino   OpenVINO    litert    LiteRT
 ncnn       ncnn            mnn        MNN         opencv    OpenCV's dnn
 
+With --backend gpu they are those that run on a GPU: ncnn, by Vulkan, and pytorch, in a CUDA graph,
+which reads FILE.pt2 beside FILE.onnx, as torch.export.save writes it.
+
 How it is made fair: each engine has a process of its own; they take turns, A B C A B C, and who has
 no turn is stopped, spinning threads and all. A run writes the inputs and reads the outputs. All
 compute in float32 (--precision low: in the least that each has; how far the outputs are from ours
@@ -57,6 +60,7 @@ EXAMPLES = """\
   palmkit bench *.onnx --against all
   palmkit bench a.tflite b.onnx --against ort,openvino,litert --threads 1,2 -o report.html
   palmkit bench detector.onnx --against openvino --precision low
+  palmkit bench detector.onnx --backend gpu --against ncnn,pytorch
   palmkit bench --kits face,mesh,portrait portrait.jpg
 """
 # Larger numbers are taken for a typing error.
@@ -108,7 +112,7 @@ def add(commands: Commands) -> None:
         "--against",
         type=_engines,
         metavar="ENGINE[,ENGINE]",
-        help="ort, openvino, litert, ncnn, mnn, opencv, or all",
+        help="ort, openvino, litert, ncnn, mnn, opencv, pytorch, or all",
     )
     beside.add_argument(
         "-o", "--output", metavar="OUT", help="write a report: .html with plots, .md two tables"
@@ -180,8 +184,8 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("--ops: times our engine alone, without --against and -o")
     if options.tune:
         raise UsageError("--tune: times our engine alone, without --against and -o")
-    if options.backend != "cpu":
-        raise UsageError("--backend: times our engine alone, without --against and -o")
+    if options.backend != "cpu" and options.backend.partition(":")[0] != "gpu":
+        raise UsageError("--backend: beside others, with --against and -o, it is cpu or gpu")
     if options.output is not None and Path(options.output).suffix.lower() not in (".html", ".md"):
         raise UsageError(f"-o: expected a name that ends with .html or .md, got {options.output!r}")
     return _beside(options)
@@ -216,7 +220,8 @@ def _alone(options: argparse.Namespace) -> int:
                 found = time_alone(
                     model, open_dims(model.inputs), options.runs, lambda done: bar.update()
                 )
-                peak = peak_flops(threads)
+                # It is of the CPU's cores.
+                peak = peak_flops(threads) if options.backend == "cpu" else None
                 with _printing():
                     _print_alone(options, path, threads, found, peak)
     return 0
@@ -284,15 +289,19 @@ def _node_lines(found: Alone) -> list[str]:
 def _beside(options: argparse.Namespace) -> int:
     from palmkit.engine.bench import table
     from palmkit.engine.bench.comparison import Schedule, compare, steps
-    from palmkit.engine.bench.engines import OURS, find
+    from palmkit.engine.bench.engines import OURS, PEERS, find, place_of
     from palmkit.engine.bench.peak import peak_flops
     from palmkit.engine.bench.subject import subject
 
     schedule = Schedule(options.seconds, options.turns, options.loads)
-    names = (OURS, *(options.against or ()))
+    peers: tuple[str, ...] = options.against or ()
+    if peers == PEERS:
+        peers = tuple(name for name in PEERS if place_of(options.backend) in find(name).places)
+    names = (OURS, *peers)
     titles = {name: find(name).title for name in names}
     graphs = _read(options)
-    peaks = {threads: peak_flops(threads) for threads in options.threads}
+    is_cpu = place_of(options.backend) == "cpu"
+    peaks = {threads: peak_flops(threads) if is_cpu else None for threads in options.threads}
     width = max(len(Path(path).name) for path, _ in graphs)
     comparisons: list[Comparison] = []
     total = len(graphs) * len(options.threads) * steps(len(names), schedule)
@@ -311,7 +320,13 @@ def _beside(options: argparse.Namespace) -> int:
 
                 with subject(Path(path), graph) as each:
                     found = compare(
-                        each, names, threads, options.precision, schedule, report=report
+                        each,
+                        names,
+                        threads,
+                        options.precision,
+                        schedule,
+                        report=report,
+                        backend=options.backend,
                     )
                 comparisons.append(found)
                 with _printing():

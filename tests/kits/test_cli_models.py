@@ -417,6 +417,8 @@ def test_bench_beside_others(run: Any, network: Path, tmp_path: Path) -> None:
     one, summary = run("bench", network, "--against", "ort", *quick, "--json").lines
     assert set(one["engines"]) == {"palmkit", "ort"} and one["best_peer"] == "ort"
     assert summary["means"]["1"]["ratio"] == pytest.approx(one["ratio"])
+    everything = run("bench", network, "--against", "all", *quick, "--json").lines[0]
+    assert "pytorch" not in {*everything["engines"], *everything["refusals"]}
     alone = run("bench", network, *quick, "-o", report, "--json")
     assert alone.code == 0 and alone.lines[0]["ratio"] is None
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from palmkit.engine.bench.engines.engine import Engine, Job, Refusal, Run
+from palmkit.engine.bench.engines.engine import Engine, Job, Refusal, Run, place_of
 
-__all__ = ["OURS", "PEERS", "Engine", "Job", "Refusal", "Run", "find"]
+__all__ = ["OURS", "PEERS", "Engine", "Job", "Refusal", "Run", "find", "place_of"]
 
 OURS = "palmkit"
 # Module and class: an engine is made in the process that runs it.
@@ -18,6 +18,7 @@ _CLASSES = {
     "ncnn": "palmkit.engine.bench.engines.ncnn:Ncnn",
     "mnn": "palmkit.engine.bench.engines.mnn:Mnn",
     "opencv": "palmkit.engine.bench.engines.opencv:OpenCv",
+    "pytorch": "palmkit.engine.bench.engines.pytorch:PyTorch",
 }
 PEERS = tuple(name for name in _CLASSES if name != OURS)
 

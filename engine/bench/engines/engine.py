@@ -7,12 +7,18 @@ from dataclasses import dataclass
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 from palmkit.engine.errors import PalmError
 from palmkit.engine.ir import Array
 
 Run: TypeAlias = Callable[[], list[tuple[str, Array]]]
+Place: TypeAlias = Literal["cpu", "gpu"]
+
+
+def place_of(backend: str) -> Place:
+    """Return where the peers of one of our backends run."""
+    return "gpu" if backend.partition(":")[0] == "gpu" else "cpu"
 
 
 class Refusal(PalmError):
@@ -27,6 +33,7 @@ class Job:
     inputs: by name, in the model's order, C-contiguous; outputs: the names, in the model's order.
     precision: "high" is float32 everywhere; "low" allows an engine its lowest precision.
     cache: folder for the results of the engine's own converter.
+    backend: ours, of palmkit.engine.load; it says where the others run, too.
     """
 
     file: Path
@@ -36,6 +43,12 @@ class Job:
     threads: int
     precision: str
     cache: Path
+    backend: str = "cpu"
+
+    @property
+    def is_on_gpu(self) -> bool:
+        """Whether it is to run on the machine's GPU."""
+        return place_of(self.backend) == "gpu"
 
 
 class Engine:
@@ -44,8 +57,9 @@ class Engine:
     name: its name on the command line; title: its name in tables.
     modules: modules that must be importable; distributions: the package, whichever of these is
     installed.
-    forms: the formats it reads, best first: "palm", "onnx", "tflite".
+    forms: the formats it reads, best first: "palm", "onnx", "tflite", "pt2".
     converts: whether it has a converter of its own, for `prepare`.
+    places: where it is compared. installed_by: what installs it.
     """
 
     name: ClassVar[str]
@@ -54,6 +68,8 @@ class Engine:
     distributions: ClassVar[tuple[str, ...]]
     forms: ClassVar[tuple[str, ...]]
     converts: ClassVar[bool] = False
+    places: ClassVar[tuple[Place, ...]] = ("cpu",)
+    installed_by: ClassVar[str] = 'pip install "palmkit[bench]"'
 
     def missing(self) -> str:
         """Return which package is not installed; "" if none. Imports nothing."""

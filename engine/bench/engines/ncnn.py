@@ -20,10 +20,11 @@ from palmkit.engine.ir import Array
 
 CONVERSION_LIMIT_S = 300
 _NARROW = ("fp16_packed", "fp16_storage", "fp16_arithmetic", "bf16_storage", "int8_inference")
+_HALVES = ("fp16_packed", "fp16_storage", "fp16_arithmetic")
 
 
 class Ncnn(Engine):
-    """ncnn; by default it would store in fp16 or bf16."""
+    """ncnn, on a GPU by Vulkan; by default it would store in fp16 or bf16."""
 
     name = "ncnn"
     title = "ncnn"
@@ -31,6 +32,7 @@ class Ncnn(Engine):
     distributions = ("ncnn",)
     forms = ("onnx",)
     converts = True
+    places = ("cpu", "gpu")
 
     def prepare(self, job: Job) -> Path:
         """Convert by pnnx, with float32 weights; return the folder of the two files."""
@@ -72,10 +74,13 @@ class Ncnn(Engine):
         ncnn = self._library
         net = ncnn.Net()
         net.opt.num_threads = job.threads
-        net.opt.use_vulkan_compute = False
+        if job.is_on_gpu and not ncnn.get_gpu_count():
+            raise Refusal("it finds no GPU")
+        net.opt.use_vulkan_compute = job.is_on_gpu
         for option in _NARROW:
             setattr(net.opt, f"use_{option}", False)
-        net.opt.use_bf16_storage = job.precision == "low"
+        for option in _HALVES if job.is_on_gpu else ("bf16_storage",):
+            setattr(net.opt, f"use_{option}", job.precision == "low")
         if net.load_param(str(job.file / "model.param")):
             raise Refusal(_lacking(ncnn, job.file / "model.param"))
         if net.load_model(str(job.file / "model.bin")):

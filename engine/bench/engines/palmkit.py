@@ -16,6 +16,7 @@ class PalmKit(Engine):
     modules = ("palmkit",)
     distributions = ("palmkit",)
     forms = ("palm",)
+    places = ("cpu", "gpu")
 
     def import_library(self) -> None:
         """Import the package and its native module."""
@@ -24,6 +25,6 @@ class PalmKit(Engine):
 
     def open(self, job: Job) -> Run:
         """Load the model."""
-        model = self._engine.load(job.file, threads=job.threads, precision=job.precision)
+        model = self._engine.load(job.file, job.backend, job.threads, job.precision)
         inputs = dict(job.inputs)
         return lambda: list(model.run(inputs).items())

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from palmkit import engine
+from palmkit.engine.backends.gpu import Gpu
 from palmkit.engine.bench import table
 from palmkit.engine.bench.comparison import Schedule, compare
 from palmkit.engine.bench.engines import OURS, PEERS, Job, find
@@ -54,7 +56,7 @@ def need(name: str) -> None:
         pytest.skip(f'{missing} is not installed: pip install "palmkit[bench]"')
 
 
-@pytest.mark.parametrize("name", [name for name in PEERS if name != "litert"])
+@pytest.mark.parametrize("name", [name for name in PEERS if "onnx" in find(name).forms])
 @pytest.mark.parametrize("precision", ["high", "low"])
 def test_peer_runs_what_is_written_as_onnx(name: str, precision: str, tmp_path: Path) -> None:
     need(name)
@@ -74,7 +76,7 @@ def test_peer_runs_what_is_written_as_onnx(name: str, precision: str, tmp_path: 
     assert not list(Path(tmp_path).glob(".*")), "nothing half made is left in the cache"
 
 
-@pytest.mark.parametrize("name", PEERS)
+@pytest.mark.parametrize("name", [name for name in PEERS if "cpu" in find(name).places])
 def test_peer_runs_tflite(name: str, tmp_path: Path) -> None:
     need(name)
     pytest.importorskip("tflite")
@@ -92,6 +94,45 @@ def test_litert_reads_its_own_format_only(tmp_path: Path) -> None:
     with subject(tmp_path / "net.palm", network()) as each:
         found = compare(each, [OURS, "litert"], schedule=QUICK, cache=tmp_path)
     assert found.refusals == {"litert": "reads .tflite only"}
+
+
+def test_on_a_gpu_peers_are_those_that_run_there(tmp_path: Path) -> None:
+    if reason := Gpu("software").missing():
+        pytest.skip(reason)
+    pytest.importorskip("onnx")
+    with subject(tmp_path / "net.palm", network()) as each:
+        names, backend = [OURS, "ort", "pytorch"], "gpu:software"
+        found = compare(each, names, schedule=QUICK, cache=tmp_path, backend=backend)
+    assert [each.engine for each in found.results] == [OURS] and found.backend == backend
+    assert found.refusals["ort"] == "it is compared on a CPU only"
+    if not find("pytorch").missing():
+        assert found.refusals["pytorch"].startswith("reads .pt2 only; there is no net.pt2")
+    with subject(tmp_path / "net.palm", network()) as each:
+        on_cpu = compare(each, [OURS, "pytorch"], schedule=QUICK, cache=tmp_path)
+    assert on_cpu.refusals["pytorch"] == "it is compared on a GPU only"
+
+
+def test_ncnn_runs_on_a_gpu(tmp_path: Path) -> None:
+    need("ncnn")
+    if reason := Gpu("software").missing():
+        pytest.skip(reason)
+    pytest.importorskip("onnx")
+    with subject(tmp_path / "net.palm", network()) as each:
+        backend = "gpu:software"
+        found = compare(each, [OURS, "ncnn"], schedule=QUICK, cache=tmp_path, backend=backend)
+    assert not found.refusals and found.peers[0].engine == "ncnn"
+
+
+def test_pytorch_says_that_it_finds_no_gpu(tmp_path: Path) -> None:
+    need("pytorch")
+    torch: Any = import_module("torch")
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU of CUDA's")
+    job = Job(tmp_path / "net.pt2", "pt2", {}, ("y",), 1, "high", tmp_path, "gpu")
+    pytorch = find("pytorch")
+    pytorch.import_library()
+    with pytest.raises(engine.PalmError, match="finds no GPU"):
+        pytorch.open(job)
 
 
 def test_a_converter_s_refusal_is_told(tmp_path: Path) -> None:
