@@ -162,7 +162,10 @@ KITS: Mapping[str, Entry] = {
         "palmkit.kits.portrait.options:HairOptions",
         ("Mask",),
         command="hair",
-        judged=(Judged("hair", "model", "the hair mask; overlap", ("areas:mask",)),),
+        judged=(
+            Judged("hair", "model", "the hair mask; overlap", ("areas:mask",), {"quality": "fast"}),
+        ),
+        timed={"quality": "fast"},
     ),
     "gesture": Entry(
         "hands",

@@ -115,7 +115,11 @@ def mesh(data: Path, work: Path, teacher: Path) -> Table:
 
 def segmentation(data: Path, work: Path, task: str) -> Table:
     """Return IoU and boundary F of the kit's masks."""
-    kit = PortraitSegmenter(quality="fast") if task == "portrait" else HairSegmenter(max_faces=1)
+    kit = (
+        PortraitSegmenter(quality="fast")
+        if task == "portrait"
+        else HairSegmenter(max_faces=1, quality="fast")
+    )
     table = Table()
     for part in PARTS:
         for sample in masks.read_samples(data, work / "masks", task, part):

@@ -88,12 +88,11 @@ class PortraitOptions(SegmenterOptions):
 class HairOptions(SegmenterOptions):
     """The options of HairSegmenter."""
 
-    quality: Literal["fast", "best"] = option(
-        "fast",
-        "fast, or best: in pictures the mean of what the network sees of a head, also nearer, and"
-        " of mirror images, in up to three times the time",
-        OneOf("fast", "best"),
-        group=MASK,
+    quality: Quality = quality_option(
+        "in pictures the mean of what the network sees of a head, also nearer, and of mirror"
+        " images, in up to three times the time",
+        "best for heads in pictures of which one look leaves doubt, else fast",
+        MASK,
     )
     max_faces: int | None = option(
         None, "see only what is round so many faces, those of the best score (all)", Whole(1)

@@ -101,7 +101,11 @@ class TryOn(Kit[TriedOn]):
             **shared,
         )
         self._hair = HairSegmenter(
-            mode, model=options.hair_model, face_model=options.detector_model, **shared
+            mode,
+            model=options.hair_model,
+            face_model=options.detector_model,
+            quality="fast",
+            **shared,
         )
         self._hands = (
             HandsInFront(GestureRecognizer(mode, **shared)) if options.behind_hands else None

@@ -29,7 +29,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import cv2
 import numpy as np
@@ -302,7 +302,7 @@ class CropRound:
 def contenders(task: str, model: Path, teachers: Path) -> dict[str, Masker]:
     """Return all masks; "palmkit kit" is the kit on a picture, "one look" as on a video frame.
 
-    "auto": with the network of the best quality where that of the fast one is in doubt.
+    "auto": as it comes, in the best quality where the fast one is in doubt; "best": always.
     """
     from palmkit.kits import HairSegmenter, PortraitSegmenter
 
@@ -324,11 +324,13 @@ def contenders(task: str, model: Path, teachers: Path) -> dict[str, Masker]:
             auto = PortraitSegmenter(model=model, best_model=shipped_model(BEST))
             found["palmkit kit, auto"] = lambda picture: auto.segment(picture).mask
         return found
-    hair = HairSegmenter(model=model)
+    hair = {each: HairSegmenter(model=model, quality=each) for each in get_args(Quality)}
     other = HairTeacher(teachers / "hair_segmentation.tflite")
     return {
         "palmkit": CropRound(ours.once, ours.size),
-        "palmkit kit": lambda picture: hair.segment(picture).mask,
+        "palmkit kit": lambda picture: hair["fast"].segment(picture).mask,
+        "palmkit kit, auto": lambda picture: hair["auto"].segment(picture).mask,
+        "palmkit kit, best": lambda picture: hair["best"].segment(picture).mask,
         "hair_segmentation": CropRound(other.once, 512),
         "palmkit whole": ours.once,
         "hair_segmentation whole": other.once,

@@ -67,7 +67,7 @@ def maskers(task: str, model: Path, times: int) -> dict[str, Callable[[Picture],
 def _kit(task: str, model: Path, times: int, refined: bool) -> _Large:
     kit: _Large
     if task == "hair":
-        kit = LargeHair(model=model, refine=refined)
+        kit = LargeHair(model=model, quality="fast", refine=refined)
     else:
         quality: Quality = "best" if task.endswith("_best") else "fast"
         kit = LargePortraits(model=model, quality=quality, refine=refined)

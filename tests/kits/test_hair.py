@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from palmkit.kits import FaceDetector, HairSegmenter
 from palmkit.kits.portrait.views import heads_without_faces, square_round
+from palmkit.kits.quality import Quality
 from tests.kits.conftest import Blobs, picture
 from tests.kits.drawn_portraits import SIDE, Reds, iou, scene
 
@@ -16,13 +17,13 @@ def test_hair_is_looked_for_round_each_face(reds: Reds) -> None:
     image = picture(300, 600, (1, 100, 120, 60), (2, 420, 120, 60))
     image[90:120, 100:160, 0] = image[90:120, 420:480, 0] = 120
     image[10:30, 290:310, 0] = 120
-    found = HairSegmenter(model=reds, face_model=Blobs()).segment(image)
+    found = HairSegmenter(model=reds, face_model=Blobs(), quality="fast").segment(image)
     assert len(reds.views) == 3
     assert found.mask[95:115, 105:155].min() > 0.5 and found.mask[95:115, 425:475].min() > 0.5
     # Out of reach of both faces: a square of 3.5 sides round each.
     assert not found.mask[:, 260:320].any()
     reds.views.clear()
-    one = HairSegmenter(model=reds, face_model=Blobs(), max_faces=1).segment(image)
+    one = HairSegmenter(model=reds, face_model=Blobs(), max_faces=1, quality="fast").segment(image)
     assert len(reds.views) == 1 and one.coverage < 0.7 * found.coverage
 
 
@@ -40,7 +41,7 @@ def test_hair_is_looked_for_round_heads_without_a_face(reds: Reds, finder: Reds)
     image[20:38, 520:560, 0] = 120
     image[150:390, 150:250] = (150, 30, 30)
     faces = Blobs(threshold="0.7")
-    segmenter = HairSegmenter(model=reds, face_model=faces, finder_model=finder)
+    segmenter = HairSegmenter(model=reds, face_model=faces, finder_model=finder, quality="fast")
     mask = segmenter.segment(image).mask
     assert mask[25:35, 525:555].min() > 0.5
     assert mask[160:200, 160:240].min() > 0.5
@@ -76,7 +77,7 @@ def test_hair_of_a_near_head_is_found_beside_a_far_face(reds: Reds) -> None:
 def test_hair_may_have_to_be_seen_in_the_mirror_too(reds: Reds) -> None:
     image = picture(300, 300, (1, 90, 120, 120))
     image[100:120, 90:210, 0] = 120
-    segmenter = HairSegmenter(model=reds, face_model=Blobs())
+    segmenter = HairSegmenter(model=reds, face_model=Blobs(), quality="fast")
     faces = FaceDetector(model=Blobs()).detect(image)
     area = (0, 0, 300, 300)
     once, twice = (segmenter.around(image, faces, area, None, twice=each) for each in (False, True))
@@ -95,12 +96,15 @@ def test_hair_may_have_to_be_seen_in_the_mirror_too(reds: Reds) -> None:
     np.testing.assert_allclose(again, twice, atol=0.02)
 
 
+QUALITIES: tuple[Quality, ...] = ("fast", "best")
+
+
 def test_hair_of_the_best_quality_is_the_mean_of_several_looks(reds: Reds) -> None:
     image = picture(300, 300, (1, 90, 120, 120))
     image[100:120, 90:210, 0] = 120
     fast, best = (
         HairSegmenter(model=reds, face_model=Blobs(), quality=quality, refine=False)
-        for quality in ("fast", "best")
+        for quality in QUALITIES
     )
     # Edges are as soft as they are where the middle is seen nearer.
     once, several = fast.segment(image).mask, best.segment(image).mask
@@ -127,6 +131,32 @@ def test_hair_of_the_best_quality_is_the_mean_of_several_looks(reds: Reds) -> No
     with HairSegmenter("video", model=reds, face_model=Blobs(), quality="best") as video:
         video.segment(image)
     assert len(looks) == 6
+
+
+def test_a_head_that_one_look_leaves_in_doubt_is_looked_at_again() -> None:
+    class Doubtful(Reds):
+        """Is sure of the right head alone."""
+
+        def run(self, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+            found = super().run(inputs)
+            if (np.asarray(inputs["image"])[..., 2] > 150).any():
+                found["mask"] = found["mask"] * 0.7
+            return found
+
+    def looks(network: Reds, *channels: int, **options: Any) -> int:
+        image = picture(300, 900, *[(each, 150 + 300 * each, 120, 80) for each in channels])
+        image[10:118, :, 0] = 220
+        faces = Blobs(threshold="0.9")
+        with HairSegmenter(model=network, face_model=faces, max_faces=3, **options) as kit:
+            kit.segment(image)
+        return len(network.views)
+
+    assert looks(Doubtful(), 1) == 1
+    assert looks(Doubtful(), 2) == 4
+    assert looks(Doubtful(), 1, 2) == 5
+    assert looks(Doubtful(), 1, 2, quality="best") == 8
+    assert looks(Doubtful(), 1, 2, quality="fast") == 2
+    assert looks(Doubtful(), 1, 2, mode="video") == 2
 
 
 def test_a_body_below_a_face_is_no_other_head() -> None:

@@ -431,7 +431,7 @@ def faces_of(faces: kits.Faces) -> Any:
 def test_hair(c: Library, networks: Networks, group: Image, part: Part | None) -> None:
     kit = MaskKit(c, "hair", networks("hair"), options("masks"))
     faces = kits.detect_faces(group, max_faces=5, roi=part, quality="fast")
-    with kits.HairSegmenter(max_faces=5) as segmenter:
+    with kits.HairSegmenter(max_faces=5, quality="fast") as segmenter:
         expected = segmenter.segment(group, roi=part).mask
     assert expected.max() > 0.9
     near(kit(group, part, None, faces_of(faces), len(faces)), expected, OFF_MASK)
