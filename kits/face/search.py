@@ -194,7 +194,8 @@ class FaceSearch:
         best = merge(seen_closer).scores[: len(CROWD_SCORES)]
         is_crowd = (best >= CROWD_SCORES[: len(best)]).any()
         large = sure.take(~_is_in_doubt(sure, scale, min_score))
-        if self._best is not None and (is_crowd or not len(large)):
+        # However little is asked for, what may be a face is as sure as in a crowd.
+        if self._best is not None and (is_crowd or not (large.scores >= CROWD_SCORES[-1]).any()):
             return self._best.find(image, area, enough=enough)
         if is_crowd and not self._is_video:
             return self._look_closer(image, area, min_score, seen, scale, budget)
