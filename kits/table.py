@@ -207,7 +207,7 @@ KITS: Mapping[str, Entry] = {
         "palmkit.kits.tryon.options:TryOnOptions",
         ("TriedOn",),
         command="tryon",
-        timed={"look": "party"},
+        timed={"look": "party", "quality": "fast"},
     ),
     "rerank": Entry(
         "re-ranking",

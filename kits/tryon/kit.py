@@ -92,7 +92,7 @@ class TryOn(Kit[TriedOn]):
         # In a picture all are found, as a face that wears nothing keeps its hair.
         self._mesh = FaceMesh(
             mode,
-            quality="fast",
+            quality=options.quality,
             max_faces=None if mode == "image" else options.max_faces,
             min_score=options.min_score,
             model=options.model,
@@ -100,11 +100,12 @@ class TryOn(Kit[TriedOn]):
             budget_ms=options.budget_ms,
             **shared,
         )
+        # On development portraits several looks at hair make the dye no better.
         self._hair = HairSegmenter(
             mode,
+            quality="fast",
             model=options.hair_model,
             face_model=options.detector_model,
-            quality="fast",
             **shared,
         )
         self._hands = (

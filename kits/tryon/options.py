@@ -17,6 +17,7 @@ from palmkit.kits.options import (
     option,
     whole,
 )
+from palmkit.kits.quality import Quality, quality_option
 
 if TYPE_CHECKING:
     from palmkit.kits.kit import ModelSource
@@ -69,6 +70,11 @@ class TryOnOptions(Options):
         "least score of a face, 0 to 1 (the threshold of the model)",
         Between(0, 1),
         group=FACES,
+    )
+    quality: Quality = quality_option(
+        "faces and irises are those of FaceMesh's best quality",
+        "irises of pictures as of best; best in pictures that may show a crowd, else fast",
+        FACES,
     )
     smoothing: bool = option(True, "steady meshes and masks in videos", group=VIDEOS)
     behind_hair: bool = option(

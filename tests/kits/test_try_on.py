@@ -3,15 +3,17 @@
 import json
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
 from palmkit import kits
-from palmkit.kits import Look, TryOn, try_on
+from palmkit.kits import FaceMesh, Look, TryOn, try_on
 from palmkit.kits.bench.try_on import LOOKS, noisy, unrest_of
 from palmkit.kits.image import Image, write_image
+from palmkit.kits.options import Mode
+from palmkit.kits.quality import Quality
 from palmkit.kits.results import Faces, TriedOn
 from palmkit.kits.tryon.sheet import EFFECTS, main, measure
 from tests.kits.conftest import picture
@@ -21,6 +23,23 @@ from tests.kits.conftest import picture
 def astronaut() -> Image:
     image: Image = pytest.importorskip("skimage.data").astronaut()
     return np.ascontiguousarray(image[:300, 60:400])
+
+
+@pytest.mark.parametrize("mode", ["image", "video"])
+def test_faces_are_those_of_the_mesh_of_the_same_quality(astronaut: Image, mode: Mode) -> None:
+    shown: list[Image] = []
+    for quality in get_args(Quality):
+        with (
+            FaceMesh(mode, quality=quality) as mesh,
+            TryOn(mode, look=Look.of(iris="green"), quality=quality) as kit,
+        ):
+            worn, found = kit.wear(astronaut), mesh.detect(astronaut)
+        assert worn.faces.mesh is not None and found.mesh is not None
+        np.testing.assert_array_equal(worn.faces.mesh, found.mesh)
+        shown.append(worn.after)
+    auto, fast, _ = shown
+    # Only irises of pictures are moved.
+    assert (auto != fast).any() == (mode == "image")
 
 
 def test_a_real_face_wears_everything(astronaut: Image) -> None:

@@ -100,7 +100,7 @@ def picture(request: pytest.FixtureRequest) -> Image:
 @pytest.mark.parametrize("finish", FINISHES)
 def test_lipstick(c: Library, networks: Networks, picture: Image, finish: str) -> None:
     look = Look.of(lipstick={"colour": "#a9142a", "finish": finish})
-    with kits.TryOn(look=look) as mirror:
+    with kits.TryOn(look=look, quality="fast") as mirror:
         expected = mirror.wear(picture).after
     near(TryOn(c, networks)(picture, look), expected, picture)
 
@@ -112,7 +112,7 @@ def test_hair(
 ) -> None:
     picture: Image = request.getfixturevalue(who)
     look = Look.of(hair=dye)
-    with kits.TryOn(look=look) as mirror:
+    with kits.TryOn(look=look, quality="fast") as mirror:
         expected = mirror.wear(picture).after
     near(TryOn(c, networks)(picture, look), expected, picture)
 
@@ -141,7 +141,7 @@ def test_one_face_wears_it(
     c: Library, networks: Networks, group: Image, face: Any, number: int
 ) -> None:
     look = Look.of(lipstick="ruby", hair="copper")
-    with kits.TryOn(look=look, face=face) as mirror:
+    with kits.TryOn(look=look, face=face, quality="fast") as mirror:
         expected = mirror.wear(group)
     kit = TryOn(c, networks)
     found = kit(group, look, face=number)
@@ -172,9 +172,9 @@ def test_fingers_on_the_lips(
         "palmkit.kits.tryon.kit.GestureRecognizer", partial(kits.GestureRecognizer, min_score=0.1)
     )
     look = Look.of(lipstick="classic_red")
-    with kits.TryOn(look=look, behind_things=False) as mirror:
+    with kits.TryOn(look=look, behind_things=False, quality="fast") as mirror:
         expected = mirror.wear(picture).after
-    with kits.TryOn(look=look, behind_things=False, behind_hands=False) as mirror:
+    with kits.TryOn(look=look, behind_things=False, behind_hands=False, quality="fast") as mirror:
         over = mirror.wear(picture).after
     assert not np.array_equal(expected, over)
     detector = engine.load(shipped_model("hand_detector"))
@@ -216,7 +216,7 @@ def test_a_hidden_chin(
 
     monkeypatch.setattr(kits.FaceMesh, "detect", hidden)
     look = Look.of(lipstick="classic_red")
-    with kits.TryOn(look=look) as mirror:
+    with kits.TryOn(look=look, quality="fast") as mirror:
         expected = mirror.wear(astronaut).after
     model = engine.load(shipped_model("face_mesh"))
 

@@ -108,7 +108,7 @@ def test_a_page_finds_faces(said: Any, astronaut: Image) -> None:
     assert said["waiting"] == "PalmError: unsupported"
     # The sums of red, green and blue of what is worn are those of Python's pixels.
     look = Look.of(lipstick="#a9142a", hair="#1e6b70")
-    worn = kits.try_on(astronaut, look).after.astype(np.int64)
+    worn = kits.try_on(astronaut, look, quality="fast").after.astype(np.int64)
     near(said["worn"], worn.sum(axis=(0, 1)), 200)
     assert said["worn"] == said["workerWorn"]
     assert np.abs(worn.sum(axis=(0, 1)) - astronaut.astype(np.int64).sum(axis=(0, 1))).min() > 2000
