@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from palmkit.engine.backends.cpu import Cpu
 from palmkit.engine.backends.gpu import Gpu
 from palmkit.engine.backends.options import DEFAULTS, Options
-from palmkit.engine.errors import PalmError
+from palmkit.engine.errors import BackendError, PalmError
 from palmkit.engine.ir import Array, Graph, Node, Type
 
 if TYPE_CHECKING:
@@ -56,9 +56,14 @@ class Auto:
         from palmkit.engine.backends.cpu.timings import TimingsFile
         from palmkit.engine.backends.gpu.device import device
 
+        try:
+            name = f"gpu: {device('hardware').name}"
+        except BackendError as error:
+            _log.info("backend auto: gpu is no choice: %s", error)
+            return _ready(graph, (self._cpu,), options)
         ways: dict[str, tuple[Backend, ...]] = {
             "cpu": (self._cpu,),
-            f"gpu: {device('hardware').name}": (self._gpu, self._cpu),
+            name: (self._gpu, self._cpu),
         }
         file, key = TimingsFile("auto"), _key(graph, options)
         seconds = file.read().get(key, {})
@@ -69,7 +74,9 @@ class Auto:
                 file.add({key: seconds})
             chosen = _best(seconds)
             return programs[chosen]
-        return _ready(graph, ways[_best(seconds)], options)
+        best = _best(seconds)
+        found = _programs(graph, {best: ways[best]}, options)
+        return found[best] if found else _ready(graph, ways["cpu"], options)
 
     def stored(
         self, file: ModelFile, shapes: Shapes, options: Options

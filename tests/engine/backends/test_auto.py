@@ -124,6 +124,30 @@ def test_a_gpu_that_fails_is_no_choice(
     assert "gpu: made up is no choice: lost" in caplog.text
 
 
+def test_a_gpu_that_fails_later_is_none_either(
+    gpu: _Gpu, graph: Graph, caplog: pytest.LogCaptureFixture
+) -> None:
+    gpu.seconds = -0.0005
+    assert Model(graph, "auto").devices == ("gpu: made up",)
+    gpu.error = "no memory"
+    with caplog.at_level(logging.INFO, "palmkit.engine"):
+        assert Model(graph, "auto").devices == ("cpu",)
+    assert "gpu: made up is no choice: no memory" in caplog.text
+
+
+def test_a_gpu_that_cannot_be_opened_is_no_choice(
+    gpu: _Gpu, graph: Graph, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def lying(kind: str) -> _Device:
+        raise BackendError(f"backend gpu: {kind}: its driver says max-buffer-size 0")
+
+    monkeypatch.setattr("palmkit.engine.backends.gpu.device.device", lying)
+    with caplog.at_level(logging.INFO, "palmkit.engine"):
+        assert Model(graph, "auto").devices == ("cpu",)
+    assert "gpu is no choice: backend gpu: hardware: its driver says" in caplog.text
+    assert not gpu.compiled
+
+
 def test_without_a_gpu_plans_of_files_are_used(gpu: _Gpu, graph: Graph, tmp_path: Path) -> None:
     gpu.reason = "none"
     save(graph, tmp_path / "a.palm")
