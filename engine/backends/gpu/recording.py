@@ -195,8 +195,8 @@ class Recording:
         slice_s: float,
     ) -> None:
         begin, size, count = 0, FIRST_SUBMIT, len(self._steps)
-        # What would be left for the last submit goes with the one before it.
-        while count - begin > (size if slice_s else size + FIRST_SUBMIT):
+        # What would be a last submit of less than the first goes with the one before it.
+        while count - begin > (size if slice_s else size + FIRST_SUBMIT - 1):
             started_s = time.perf_counter()
             self.hand_over(writes, before, slice(begin, begin + size), ())
             writes, before, begin = (), (), begin + size

@@ -56,30 +56,32 @@ class PyTorch(Engine):
         torch = self._torch
         dtype = torch.float16 if job.precision == "low" else torch.float32
         module = torch.export.load(job.file).module().cuda().to(dtype, memory_format=layout)
-        inputs = [torch.from_numpy(value).pin_memory() for value in job.inputs.values()]
-        given = [
-            value.cuda().to(dtype, memory_format=layout) if value.ndim == 4 else value.cuda()
-            for value in inputs
-        ]
-        views = [value.numpy() for value in inputs]
+        inputs: list[Any] = [torch.from_numpy(value).pin_memory() for value in job.inputs.values()]
+        given: list[Any] = []
+        for value in inputs:
+            kind = dtype if value.is_floating_point() else value.dtype
+            order = layout if value.ndim == 4 else torch.contiguous_format
+            given.append(value.cuda().to(kind, memory_format=order))
+        views: list[Array] = [value.numpy() for value in inputs]
         arrays = list(zip(views, job.inputs.values(), strict=True))
         with torch.no_grad():
             stream = torch.cuda.Stream()
             with torch.cuda.stream(stream):
                 for _ in range(_WARM_UPS):
-                    found = module(*given)
+                    module(*given)
             stream.synchronize()
-            found = found if isinstance(found, list | tuple) else (found,)
-            outputs = [torch.empty(each.shape, pin_memory=True) for each in found]
+            outputs: list[Any] = []
+            for each in _listed(module(*given)):
+                kind = torch.float32 if each.is_floating_point() else each.dtype
+                outputs.append(torch.empty(each.shape, dtype=kind, pin_memory=True))
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph):
                 for to, value in zip(given, inputs, strict=True):
                     to.copy_(value, non_blocking=True)
-                found = module(*given)
-                found = found if isinstance(found, list | tuple) else (found,)
+                found = _listed(module(*given))
                 for to, value in zip(outputs, found, strict=True):
                     to.copy_(value, non_blocking=True)
-        results = [each.numpy() for each in outputs]
+        results: list[Array] = [each.numpy() for each in outputs]
         kept = (module, graph, given, found, inputs, outputs)
 
         def run() -> list[tuple[str, Array]]:
@@ -92,6 +94,10 @@ class PyTorch(Engine):
             ]
 
         return run
+
+
+def _listed(found: Any) -> list[Any]:
+    return [found] if hasattr(found, "shape") else [*found]
 
 
 def _median_seconds(run: Run) -> float:
