@@ -223,12 +223,17 @@ def _alone(options: argparse.Namespace) -> int:
                 # It is of the CPU's cores.
                 peak = peak_flops(threads) if options.backend == "cpu" else None
                 with _printing():
-                    _print_alone(options, path, threads, found, peak)
+                    _print_alone(options, path, threads, model.devices, found, peak)
     return 0
 
 
 def _print_alone(
-    options: argparse.Namespace, path: str, threads: int, found: Alone, peak: float | None
+    options: argparse.Namespace,
+    path: str,
+    threads: int,
+    devices: tuple[str, ...],
+    found: Alone,
+    peak: float | None,
 ) -> None:
     from dataclasses import asdict
 
@@ -237,6 +242,7 @@ def _print_alone(
     if options.json:
         facts: dict[str, Any] = {
             "file": path,
+            "devices": devices,
             "threads": threads,
             "precision": options.precision,
             "tune": options.tune,
@@ -252,6 +258,8 @@ def _print_alone(
         print(json.dumps(facts))
         return
     of = f", {threads} threads" if threads > 1 else ""
+    if options.backend != "cpu":
+        of += f", on {' and '.join(devices)}"
     print(f"{path}: {', '.join(f'{k} {v}' for k, v in found.inputs.items())}{of}")
     print(
         f"{times.min_ms:.3f} ms at best, {times.median_ms:.3f} ms median, "

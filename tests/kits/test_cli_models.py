@@ -385,6 +385,8 @@ def test_bench(run: Any, red_model: Path) -> None:
     result = run("bench", red_model, "--threads", 0)
     assert result.code == 2 and "threads: expected at least 1, got 0" in result.err
     assert run("bench", red_model, "--backend", "abacus").code == 1
+    assert times["devices"] == ["cpu"]
+    assert ", on reference\n" in run("bench", red_model, "--runs", 1, "--backend", "reference").out
 
 
 def test_bench_by_node(run: Any, network: Path, red_model: Path) -> None:
