@@ -17,7 +17,6 @@ import numpy as np
 from palmkit.engine.backends import (
     BACKENDS,
     Backend,
-    DeviceArray,
     DeviceProgram,
     Program,
     Value,
@@ -150,8 +149,9 @@ class _DevicePart:
         return self.program.run_on_device({name: self._near(values[name]) for name in self.reads})
 
     def _near(self, value: Value) -> Value:
-        is_there = isinstance(value, DeviceArray) and value.backend == self.program.backend
-        return value if is_there else host(value)
+        if not isinstance(value, _OF_NUMPY) and value.backend == self.program.backend:
+            return value
+        return host(value)
 
     def profile(self, values: Mapping[str, Value]) -> Sequence[StepTime]:
         return self.program.profile({name: host(values[name]) for name in self.reads})

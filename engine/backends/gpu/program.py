@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from palmkit.engine.backends import DeviceArray, Given, Value, again_if_lost
+from palmkit.engine.backends import Given, Value, again_if_lost
 from palmkit.engine.backends.gpu import levels
 from palmkit.engine.backends.gpu.device import Device
 from palmkit.engine.backends.gpu.device import device as opened
@@ -263,13 +263,10 @@ class GpuProgram:
                     copies.append(((value.buffer, 0), (made.arena, at), size))
                 continue
             array: Array
-            if isinstance(value, np.ndarray):
-                # Asked first: to ask for a protocol takes as long as a small kernel.
-                array = value
-            elif isinstance(value, DeviceArray):  # pyright: ignore[reportUnnecessaryIsInstance]
-                array = value.host()
-            else:
+            if isinstance(value, np.ndarray | np.generic):
                 array = np.asarray(value)
+            else:
+                array = value.host()
             try:
                 writes.append((made.arena, at, to_device(array)))
             except OverflowError as error:
