@@ -84,7 +84,7 @@ def masks(
 def mesh(
     name: str, data: Path, work: Path, pictures: int, calibration: int, part: str = "dev"
 ) -> Task:
-    """Return the task of face_mesh."""
+    """Return the task of both face meshes."""
     from palmkit.models.face_detector.dataset import read_labels
     from palmkit.models.face_detector.labels import read_picture
     from palmkit.models.face_mesh import evaluate
@@ -183,6 +183,7 @@ TASKS: Mapping[str, Callable[[str, Path, Path, int, int, str], Task]] = {
     "face_detector": detections,
     "face_detector_best": detections,
     "face_mesh": mesh,
+    "face_mesh_best": mesh,
     "hand_detector": detections,
     "hand_landmarks": hands,
 }

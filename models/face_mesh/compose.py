@@ -152,7 +152,7 @@ class Bank:
         self.trust = torch.from_numpy(0.02 / np.maximum(spread, 0.02)).to(device)
         self.mirror = torch.from_numpy(MIRROR).to(device)
         weights = np.asarray([SET_WEIGHTS.get(entry["set"], 1.0) for entry in packed.entries])
-        weights[: self.faces] *= 1 + np.clip(np.abs(yaw) / 20, 0, 2)
+        weights[: self.faces] *= 1 + np.clip(np.abs(yaw) / 15, 0, 3)
         weights[: self.faces] *= np.where(masked, 0.3, 1.0)
         face, hand = np.asarray(kinds) == "face", np.asarray(kinds) == "hand"
         self.face_weights = cumulative(np.where(face, weights, 0.0), device)
@@ -382,4 +382,5 @@ class Composer:
         is_face = 1 - far
         is_face[absent] = 0
         trust = self.bank.trust[rows][:, None] * (0.35 + 0.65 * seen) * (1 - 0.6 * worn)
+        images = images.contiguous(memory_format=torch.channels_last)
         return Batch(images, points, seen, scale, is_face, trust)

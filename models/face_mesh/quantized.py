@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from palmkit.models.face_mesh.compose import Bank, Batch, Composer
 from palmkit.models.face_mesh.network import Prediction
-from palmkit.models.face_mesh.train import MeshTrainer, importance
+from palmkit.models.face_mesh.train import MeshTrainer, importance, mesh_loss
 from palmkit.models.training.fake_quant import FakeQuantized
 from palmkit.models.training.loop import Trainer
 from palmkit.models.training.quantized import (
@@ -75,7 +75,7 @@ class QuantizedMeshTrainer(MeshTrainer):
         with torch.no_grad():
             batch: Batch = self.composer.compose(self.recipe.batch, EASE)
             batch = taught(batch, self.teacher(batch.images))
-        return self.forward(batch)
+        return mesh_loss(self.network(batch.images), batch, self.weight)
 
 
 def taught(batch: Batch, word: Prediction) -> Batch:

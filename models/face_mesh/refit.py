@@ -3,7 +3,7 @@
 `python -m palmkit.models.face_mesh.refit DATA LABELS MESHES CHECKPOINT OUT` writes
 OUT/checkpoint.pt. Training covers and bends faces far more than cameras do, and its loss is not
 that layer's alone. The training faces without masks are cut as the kit cuts them, each several
-times, half of them disturbed. The codes stay, and visibility and presence, which come from them.
+times, half of them disturbed. What that layer reads stays, and visibility and presence.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from palmkit.models.face_detector.dataset import read_labels
 from palmkit.models.face_detector.labels import read_picture
 from palmkit.models.face_mesh.dataset import Faces, is_sure, read_meshes
 from palmkit.models.face_mesh.labels import eye_distance
-from palmkit.models.face_mesh.network import FaceMesh
+from palmkit.models.face_mesh.network import FaceMesh, trained
 from palmkit.models.face_mesh.teacher import Array
 from palmkit.models.training.pixels import disturb, disturbances
 
@@ -53,13 +53,13 @@ def views(data: Path, entries: list[dict[str, str]], faces: Faces) -> Iterable[t
 
 @torch.no_grad()
 def look(network: FaceMesh, images: list[Array]) -> tuple[Array, Array]:
-    """Return codes and points of a batch, the second half of which is disturbed."""
+    """Return what the last layer reads, and gives, of a batch; its second half is disturbed."""
     caught: list[Tensor] = []
 
-    def catch(_: nn.Module, __: object, code: Tensor) -> None:
-        caught.append(code)
+    def catch(_: nn.Module, given: tuple[Tensor, ...]) -> None:
+        caught.append(given[0])
 
-    hook = network.encode.register_forward_hook(catch)
+    hook = network.points.register_forward_pre_hook(catch)
     batch = torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2).contiguous()
     half = len(batch) // 2
     rest = batch[half:]
@@ -113,8 +113,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
     parser.add_argument("out", type=Path, help="folder that takes checkpoint.pt")
     options = parser.parse_args(None if arguments is None else list(arguments))
     state = torch.load(options.checkpoint, map_location="cpu", weights_only=True)
-    network = FaceMesh(int(state["recipe"]["size"])).eval()
-    network.load_state_dict(state["averaged"])
+    network = trained(state)
     entries = read_labels(options.labels)
     faces = read_meshes(options.meshes, entries)
     faces = faces.select((faces.part == "train") & is_sure(faces) & ~faces.masked)

@@ -24,9 +24,10 @@ def start_from(
     images: Tensor,
     unit: float = 1.0,
     apart: Collection[nn.Module] = (),
+    grow: bool = False,
 ) -> None:
     """Give a network the weights of the graph that was exported of one like it; see start_with."""
-    start_with(network, weights_of(graph), images, unit, apart)
+    start_with(network, weights_of(graph), images, unit, apart, grow)
 
 
 @torch.no_grad()
@@ -36,6 +37,7 @@ def start_with(
     images: Tensor,
     unit: float = 1.0,
     apart: Collection[nn.Module] = (),
+    grow: bool = False,
 ) -> None:
     """Give a network the weights of layers whose normalisations were folded into them.
 
@@ -45,39 +47,62 @@ def start_with(
     unit: what their input is in units of the network's, by which the first weights are
     multiplied.
     apart: layers that stay as they are, such as those that only training has.
+    grow: let layers have more channels or larger kernels than the weights, which then take the
+    first channels and the middle of the kernels; other channels add nothing to theirs at first.
     Raises ValueError if the layers differ in number or shape.
     """
     layers = [each for each in _in_order(network, images[:1]) if each[0] not in apart]
     ours = [tuple(each.weight.shape) for each, _ in layers]
     theirs = [weight.shape for weight, _ in weights]
-    if ours != theirs:
+    if not (_hold(ours, theirs) if grow else ours == theirs):
         raise ValueError(f"expected a model with layers of {ours}, got one with {theirs}")
     for index, ((layer, norm), (weight, bias)) in enumerate(zip(layers, weights, strict=True)):
-        layer.weight.copy_(torch.from_numpy(weight) * (1.0 if index else unit))
+        first = slice(len(weight))
+        layer.weight[first] = 0
+        layer.weight[_middle(layer.weight.shape, weight.shape)] = torch.from_numpy(
+            weight * np.float32(1.0 if index else unit)
+        ).to(layer.weight)
         if norm is None:
             if layer.bias is not None:
-                layer.bias.copy_(torch.from_numpy(bias))
+                layer.bias[first] = torch.from_numpy(bias).to(layer.bias)
         else:
             assert norm.running_mean is not None and norm.running_var is not None
             norm.running_mean.zero_()
             norm.running_var.fill_(1 - norm.eps)
             norm.weight.fill_(1)
-            norm.bias.copy_(torch.from_numpy(bias))
-    seen: dict[nn.Module, tuple[Tensor, Tensor]] = {}
+            norm.bias[first] = torch.from_numpy(bias).to(norm.bias)
+    given: dict[nn.Module, int] = {
+        norm: len(weight)
+        for (_, norm), (weight, _) in zip(layers, weights, strict=True)
+        if norm is not None
+    }
 
-    def note(module: nn.Module, x: Tensor) -> None:
-        if isinstance(module, nn.BatchNorm2d):
-            seen[module] = (x.mean(dim=(0, 2, 3)), x.var(dim=(0, 2, 3)))
+    def give_statistics(norm: nn.Module, x: Tensor) -> None:
+        if not isinstance(norm, nn.BatchNorm2d) or norm not in given:
+            return
+        mean, variance = x.mean(dim=(0, 2, 3)), x.var(dim=(0, 2, 3))
+        assert norm.running_mean is not None and norm.running_var is not None
+        norm.running_mean.copy_(mean)
+        norm.running_var.copy_(variance)
+        first = slice(given[norm])
+        norm.weight[first] = (variance + norm.eps).sqrt()[first]
+        norm.bias[first] += mean[first]
 
-    _watch(network, images, note)
-    for _, norm in layers:
-        if norm is not None:
-            mean, variance = seen[norm]
-            assert norm.running_mean is not None and norm.running_var is not None
-            norm.running_mean.copy_(mean)
-            norm.running_var.copy_(variance)
-            norm.weight.copy_((variance + norm.eps).sqrt())
-            norm.bias.add_(mean)
+    _watch(network, images, give_statistics)
+
+
+def _hold(ours: Sequence[tuple[int, ...]], theirs: Sequence[tuple[int, ...]]) -> bool:
+    """Return whether layers of our shapes have room for weights of theirs."""
+    return len(ours) == len(theirs) and all(
+        len(large) == len(small) and all(a >= b for a, b in zip(large, small, strict=True))
+        for large, small in zip(ours, theirs, strict=True)
+    )
+
+
+def _middle(large: Sequence[int], small: Sequence[int]) -> tuple[slice, ...]:
+    """Return where weights lie in larger ones: first channels, middle of the kernel."""
+    starts = [0 if axis < 2 else (large[axis] - size) // 2 for axis, size in enumerate(small)]
+    return tuple(slice(start, start + size) for start, size in zip(starts, small, strict=True))
 
 
 def _watch(network: nn.Module, images: Tensor, note: Callable[[nn.Module, Tensor], None]) -> None:
