@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 MESH = "mesh"
 DETECTORS = Networks(fast="face_detector", best="face_detector_best")
+MESHES = Networks(fast="face_mesh", best="face_mesh_best")
 _LARGER = (
     "a larger network that finds more of the small faces of crowds and takes up to three times as"
     " long"
@@ -101,8 +102,9 @@ class FaceMeshOptions(FaceOptions):
     """The options of FaceMesh."""
 
     quality: Quality = quality_option(
-        f"{_LARGER}, and irises of pictures moved to where the eyes are dark",
-        f"irises of pictures as of best; {_CROWDS}",
+        f"{_LARGER}, in pictures a larger one for meshes, too, and irises moved to where the eyes"
+        " are dark",
+        f"irises of pictures are moved, too; {_CROWDS}",
     )
     detect_every: int = option(
         20,

@@ -36,7 +36,7 @@ from palmkit.kits.face.crop import (
     crop_from_keypoints,
     crop_from_mesh,
 )
-from palmkit.kits.face.irises import centred
+from palmkit.kits.face.irises import SPREADS, centred
 from palmkit.kits.face.topology import MIRROR, points_68
 from palmkit.models import kinds
 from palmkit.models.face_detector.dataset import read_labels
@@ -54,6 +54,7 @@ from palmkit.models.face_mesh.labels import yaw_of
 from palmkit.models.face_mesh.teacher import SIZE, Array, Picture, Teacher
 
 MODEL = Path(__file__).with_name("face_mesh.palm")
+BEST = MODEL.parents[1] / "face_mesh_best" / "face_mesh_best.palm"
 PROFILE_DEGREES = 30
 # Unmasked faces on which the teacher's views differ more are no reference.
 MOST_SPREAD = 0.1
@@ -87,10 +88,13 @@ class Look(NamedTuple):
 
 
 class Contender(NamedTuple):
-    """A network as a function of a crop's picture, and the size that it wants."""
+    """A network as a function of a crop's picture, the size that it wants, and how far off its
+    irises are, as `palmkit.kits.face.irises` has it.
+    """
 
     look: Callable[[Picture], Look]
     size: int
+    spread: float = SPREADS["auto"]
 
     def at(self, picture: Picture, crop: Crop) -> Look:
         """Return what it sees in a crop."""
@@ -118,8 +122,8 @@ class Case(NamedTuple):
     set: str = ""
 
 
-def student(path: Path) -> Contender:
-    """Return our network."""
+def student(path: Path, spread: float = SPREADS["auto"]) -> Contender:
+    """Return a network of ours; spread: as in Contender."""
     from palmkit.engine import load
 
     model = load(path)
@@ -131,7 +135,7 @@ def student(path: Path) -> Contender:
 
     size = model.inputs["image"].dims[1]
     assert isinstance(size, int)
-    return Contender(look, size)
+    return Contender(look, size, spread)
 
 
 def teacher(path: Path) -> Contender:
@@ -142,7 +146,7 @@ def teacher(path: Path) -> Contender:
         mesh = network(picture)
         return Look(mesh.points, mesh.presence, np.ones(len(mesh.points), np.float32))
 
-    return Contender(look, SIZE)
+    return Contender(look, SIZE, SPREADS["best"])
 
 
 def find_cases(
@@ -252,7 +256,7 @@ def measure(
         tally.add(kinds_of(case, picture), float(apart.mean()))
         note(f"error_two_looks_{case.group}", float(apart.mean()))
         note("error_two_looks_irises", float(apart[list(REGIONS["irises"])].mean()))
-        off = (centred(picture, both) - case.mesh)[list(REGIONS["irises"]), :2]
+        off = (centred(picture, both, contender.spread) - case.mesh)[list(REGIONS["irises"]), :2]
         note("error_centred_irises", float(np.linalg.norm(off, axis=1).mean() / unit))
         note("error_two_looks_outer_corners", float(apart.mean()) * unit / corners)
         depth = np.abs(points[:, 2] - case.mesh[:, 2]) / unit
@@ -315,11 +319,13 @@ def main(arguments: Iterable[str] | None = None) -> None:
     parser.add_argument("teachers", type=Path, help="folder of the published networks")
     parser.add_argument("out", type=Path, help="folder that takes metrics.json")
     parser.add_argument("--model", type=Path, default=MODEL)
+    parser.add_argument("--best", type=Path, default=BEST, help="the larger network")
     parser.add_argument("--part", choices=("dev", "validation"), default="dev")
     parser.add_argument("--speed", action="store_true", help="only time them, on a quiet machine")
     options = parser.parse_args(None if arguments is None else list(arguments))
     contenders = {
         "palmkit": student(options.model),
+        "palmkit best": student(options.best, SPREADS["best"]),
         "teacher": teacher(options.teachers / "face_landmark_with_attention.tflite"),
     }
     out = options.out / "metrics.json"

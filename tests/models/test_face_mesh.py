@@ -8,14 +8,17 @@ from PIL import Image
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "models/face_mesh"
 MODEL = FOLDER / "face_mesh.palm"
+NETWORKS = ("fast", "best")
+NAMES = ("face_mesh", "face_mesh_best")
 TEACHER = ROOT.parent / "shared/teachers/face_landmark_with_attention.tflite"
 
 
-def test_model_file_says_what_it_is() -> None:
+@pytest.mark.parametrize("name", NAMES)
+def test_model_file_says_what_it_is(name: str) -> None:
     from palmkit.engine import load
 
-    model = load(FOLDER / "face_mesh.palm")
-    assert model.metadata["name"] == "face_mesh"
+    model = load(ROOT / f"models/{name}/{name}.palm")
+    assert model.metadata["name"] == name
     assert 0 < float(model.metadata["threshold"]) < 1
     dims = model.inputs["image"].dims
     assert dims[0] == 1 and dims[1] == dims[2] and dims[3] == 3
@@ -27,7 +30,8 @@ def test_model_file_says_what_it_is() -> None:
 
 
 def test_weights_are_small() -> None:
-    assert (FOLDER / "face_mesh.palm").stat().st_size <= 1_350_000
+    assert MODEL.stat().st_size <= 300_000
+    assert (ROOT / "models/face_mesh_best/face_mesh_best.palm").stat().st_size <= 1_000_000
 
 
 def test_card_names_every_set_it_used_and_its_terms() -> None:
@@ -136,7 +140,8 @@ def write_pack(folder: Path) -> None:
     )
 
 
-def test_training_resumes_to_the_same_weights(tmp_path: Path) -> None:
+@pytest.mark.parametrize("network", NETWORKS)
+def test_training_resumes_to_the_same_weights(tmp_path: Path, network: str) -> None:
     torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
     from palmkit.models.face_mesh.compose import Bank
     from palmkit.models.face_mesh.train import MeshRecipe, MeshTrainer
@@ -144,7 +149,7 @@ def test_training_resumes_to_the_same_weights(tmp_path: Path) -> None:
 
     write_pack(tmp_path / "pack")
     bank = Bank(tmp_path / "pack", torch.device("cpu"))
-    recipe = MeshRecipe(steps=4, batch=2, size=64, warm_up=2)
+    recipe = MeshRecipe(steps=4, batch=2, size=64, warm_up=2, network=network)
 
     def trainer(limit: int) -> MeshTrainer:
         made = MeshTrainer(recipe, bank, float("inf"))
@@ -204,18 +209,41 @@ def test_bent_pictures_and_points_move_together() -> None:
     assert (source - origins[0, 0, :2]).abs().max() < 1.5 / 64
 
 
-def test_refit_finds_the_right_last_layer(tmp_path: Path) -> None:
+def test_marks_are_seen_where_their_maps_are_warm() -> None:
+    torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
+    from palmkit.models.face_mesh.compose import Batch
+    from palmkit.models.face_mesh.network import MARKS, places
+    from palmkit.models.face_mesh.train import mark_loss
+
+    heat = torch.full((1, len(MARKS), 8, 8), -9.0)
+    heat[..., 2, 5] = 9.0
+    place = torch.tensor([5.5, 2.5]) / 8
+    torch.testing.assert_close(places(heat), place.expand(1, len(MARKS), 2), atol=1e-4, rtol=0)
+
+    def loss(shift: float) -> float:
+        points = torch.cat([place + shift, torch.zeros(1)]).expand(1, 478, 3)
+        one = torch.ones(1)
+        batch = Batch(heat, points, torch.ones(1, 478), one, one, torch.ones(1, 478))
+        return float(mark_loss(heat, batch, 0.27 * one[:, None], torch.ones(1, 478)))
+
+    assert loss(0.0) < loss(0.05) < loss(0.1)
+    # Outside the crop nothing is to be seen.
+    assert loss(0.7) == 0
+
+
+@pytest.mark.parametrize("size", NETWORKS)
+def test_refit_finds_the_right_last_layer(tmp_path: Path, size: str) -> None:
     torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
     from palmkit.kits.crop import Crop, sample
     from palmkit.models.face_mesh import refit
     from palmkit.models.face_mesh.dataset import Faces
-    from palmkit.models.face_mesh.network import FaceMesh
+    from palmkit.models.face_mesh.network import SIZES, FaceMesh
 
     torch.manual_seed(0)
     random = np.random.default_rng(0)
     picture = np.asarray(Image.fromarray(random.integers(0, 255, (12, 12, 3)).astype(np.uint8)))
     Image.fromarray(picture).resize((200, 200)).save(tmp_path / "a.png")
-    network = FaceMesh().eval()
+    network = FaceMesh(160, SIZES[size]).eval()
     points = random.uniform(0.3, 0.7, (2, 478, 3)).astype(np.float32)
     places = np.asarray([[100, 100, 150, 0.1], [90, 110, 130, 0.0]], np.float32)
     some = np.full(2, 0.01, np.float32)

@@ -309,6 +309,7 @@ ROUNDED = 0.00055
     [
         ("face_detector", ["as_it_comes"]),
         ("face_mesh", ["dev"]),
+        ("face_mesh_best", ["dev"]),
         ("hand_detector", ["dev"]),
         ("hand_landmarks", ["dev"]),
     ],
