@@ -27,17 +27,16 @@ DISC, RING = 0.95, (1.05, 1.4)
 LEAST_DISC, LEAST_RING = 0.3, 0.12
 # Levels of 255 beside which the contrast of an eye is nothing.
 FAINT = 4.0
-# How far, in distances of the eyes, an iris is off, by the quality of the mesh: chosen on the
-# validation part of the training pictures among .01 to .16. A place counts by e to the power of
-# SHARPNESS times its score.
-SPREADS = {"auto": 0.04, "best": 0.02}
+# How far, in distances of the eyes, an iris of face_mesh_best is off: chosen on the validation part
+# of the training pictures among .01 to .04. A place counts by e to the power of SHARPNESS times its
+# score.
+SPREAD = 0.02
 SHARPNESS = 4.0
 
 
-def centred(image: Image, points: Floats, spread: float) -> Floats:
+def centred(image: Image, points: Floats) -> Floats:
     """Return a mesh, float32[478, 3] in pixels of the image, whose irises are where they are dark.
 
-    spread: how far an iris is off, in distances of the eyes.
     An iris that lids hide, or that hardly differs from what is round it, stays about where it was.
     """
     middles = [points[list(eye), :2].mean(axis=0) for eye in (RIGHT_EYE_CORNERS, LEFT_EYE_CORNERS)]
@@ -45,14 +44,11 @@ def centred(image: Image, points: Floats, spread: float) -> Floats:
     moved = points.copy()
     for iris, lids in EYES:
         rows = list(iris)
-        seen = points[rows, :2], points[list(lids), :2]
-        moved[rows, :2] += _shift(image, *seen, apart, spread)
+        moved[rows, :2] += _shift(image, points[rows, :2], points[list(lids), :2], apart)
     return moved
 
 
-def _shift(
-    image: Image, iris: Floats, lids: Floats, apart: float, spread: float
-) -> NDArray[np.float64]:
+def _shift(image: Image, iris: Floats, lids: Floats, apart: float) -> NDArray[np.float64]:
     """Return by how many pixels, x and y, an iris, float32[5, 2], is to be moved."""
     import cv2
 
@@ -76,7 +72,7 @@ def _shift(
     x, y = np.meshgrid(*[(np.arange(SIDE) + 0.5) * (2 * REACH / SIDE) - REACH] * 2)
     contrast = (seen[1] - seen[0]) / (float(grey[between > 0].std()) + FAINT)
     off = (x**2 + y**2) * (radius / apart) ** 2
-    score = np.where(is_seen, contrast - off / (2 * spread**2), -np.inf)
+    score = np.where(is_seen, contrast - off / (2 * SPREAD**2), -np.inf)
     weight = np.exp(SHARPNESS * (score - score.max()))
     shift = np.array([(weight * x).sum(), (weight * y).sum()], np.float64)
     return shift * (radius / float(weight.sum()))

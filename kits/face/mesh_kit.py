@@ -25,7 +25,7 @@ from palmkit.kits.delivered import Current
 from palmkit.kits.face.actions import ratios
 from palmkit.kits.face.crop import crop_from_keypoints, crop_from_mesh
 from palmkit.kits.face.following import Mesh, Track, is_shrunk
-from palmkit.kits.face.irises import SPREADS, centred
+from palmkit.kits.face.irises import centred
 from palmkit.kits.face.options import MESHES, FaceMeshOptions, FaceModes
 from palmkit.kits.face.pose import head_pose
 from palmkit.kits.face.search import Searching
@@ -49,8 +49,8 @@ class FaceMeshArguments(FaceModes, FaceMeshOptions):
 class FaceMesh(CloseUpKit[Faces, Mesh, Track]):
     """Finds faces and, on each, 478 points in three dimensions, its pose and what it does.
 
-    The irises of pictures, not of videos, are moved to where the eyes are dark, except with quality
-    "fast". With quality "best" a larger network finds the meshes of pictures.
+    In pictures, not in videos, a larger network finds the meshes, and irises are moved to where the
+    eyes are dark, except with quality "fast".
 
     with FaceMesh("video") as mesh:
         faces = mesh.detect(frame, timestamp_ms)
@@ -71,8 +71,12 @@ class FaceMesh(CloseUpKit[Faces, Mesh, Track]):
         self._second_pass = options.second_pass
         self._detect_every = options.detect_every
         self._searching = Searching(options, options.mode, options.detector_model)
-        is_best = options.quality == "best" and options.mode == "image"
-        self._meshed_by = Current(options.model, MESHES.best if is_best else MESHES.fast, options)
+        is_careful = options.quality == "best" or (
+            options.quality == "auto" and options.budget_ms is None
+        )
+        self._is_careful = is_careful and options.mode == "image"
+        name = MESHES.best if self._is_careful else MESHES.fast
+        self._meshed_by = Current(options.model, name, options)
         self._start(*self._searching.networks, self._meshed_by)
 
     def _adopt(self) -> None:
@@ -135,10 +139,9 @@ class FaceMesh(CloseUpKit[Faces, Mesh, Track]):
 
     def _infer_new(self, image: Image, crop: Crop) -> Mesh | None:
         mesh = super()._infer_new(image, crop)
-        spread = SPREADS.get(self._options.quality)
-        if mesh is None or self._mode != "image" or spread is None:
+        if mesh is None or not self._is_careful:
             return mesh
-        return replace(mesh, points=centred(image, mesh.points, spread))
+        return replace(mesh, points=centred(image, mesh.points))
 
     def _mean(self, one: Mesh, other: Mesh) -> Mesh:
         return replace(

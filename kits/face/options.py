@@ -31,6 +31,7 @@ _LARGER = (
     " long"
 )
 _CROWDS = "best in pictures that may show a crowd, if there is no budget_ms, else fast"
+_MESHES = "meshes of pictures, if there is no budget_ms, as of best"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -102,9 +103,9 @@ class FaceMeshOptions(FaceOptions):
     """The options of FaceMesh."""
 
     quality: Quality = quality_option(
-        f"{_LARGER}, in pictures a larger one for meshes, too, and irises moved to where the eyes"
-        " are dark",
-        f"irises of pictures are moved, too; {_CROWDS}",
+        f"{_LARGER}, and in pictures a larger one for meshes, too, whose irises are moved to where"
+        " the eyes are dark",
+        f"{_MESHES}; faces {_CROWDS}",
     )
     detect_every: int = option(
         20,

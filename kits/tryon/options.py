@@ -72,8 +72,8 @@ class TryOnOptions(Options):
         group=FACES,
     )
     quality: Quality = quality_option(
-        "faces and irises are those of FaceMesh's best quality",
-        "irises of pictures as of best; best in pictures that may show a crowd, else fast",
+        "faces and meshes are those of FaceMesh's best quality",
+        "in pictures, if there is no budget_ms, as best; in videos fast",
         FACES,
     )
     smoothing: bool = option(True, "steady meshes and masks in videos", group=VIDEOS)

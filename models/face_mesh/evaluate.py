@@ -36,7 +36,7 @@ from palmkit.kits.face.crop import (
     crop_from_keypoints,
     crop_from_mesh,
 )
-from palmkit.kits.face.irises import SPREADS, centred
+from palmkit.kits.face.irises import centred
 from palmkit.kits.face.topology import MIRROR, points_68
 from palmkit.models import kinds
 from palmkit.models.face_detector.dataset import read_labels
@@ -88,13 +88,10 @@ class Look(NamedTuple):
 
 
 class Contender(NamedTuple):
-    """A network as a function of a crop's picture, the size that it wants, and how far off its
-    irises are, as `palmkit.kits.face.irises` has it.
-    """
+    """A network as a function of a crop's picture, and the size that it wants."""
 
     look: Callable[[Picture], Look]
     size: int
-    spread: float = SPREADS["auto"]
 
     def at(self, picture: Picture, crop: Crop) -> Look:
         """Return what it sees in a crop."""
@@ -122,8 +119,8 @@ class Case(NamedTuple):
     set: str = ""
 
 
-def student(path: Path, spread: float = SPREADS["auto"]) -> Contender:
-    """Return a network of ours; spread: as in Contender."""
+def student(path: Path) -> Contender:
+    """Return a network of ours."""
     from palmkit.engine import load
 
     model = load(path)
@@ -135,7 +132,7 @@ def student(path: Path, spread: float = SPREADS["auto"]) -> Contender:
 
     size = model.inputs["image"].dims[1]
     assert isinstance(size, int)
-    return Contender(look, size, spread)
+    return Contender(look, size)
 
 
 def teacher(path: Path) -> Contender:
@@ -146,7 +143,7 @@ def teacher(path: Path) -> Contender:
         mesh = network(picture)
         return Look(mesh.points, mesh.presence, np.ones(len(mesh.points), np.float32))
 
-    return Contender(look, SIZE, SPREADS["best"])
+    return Contender(look, SIZE)
 
 
 def find_cases(
@@ -256,7 +253,7 @@ def measure(
         tally.add(kinds_of(case, picture), float(apart.mean()))
         note(f"error_two_looks_{case.group}", float(apart.mean()))
         note("error_two_looks_irises", float(apart[list(REGIONS["irises"])].mean()))
-        off = (centred(picture, both, contender.spread) - case.mesh)[list(REGIONS["irises"]), :2]
+        off = (centred(picture, both) - case.mesh)[list(REGIONS["irises"]), :2]
         note("error_centred_irises", float(np.linalg.norm(off, axis=1).mean() / unit))
         note("error_two_looks_outer_corners", float(apart.mean()) * unit / corners)
         depth = np.abs(points[:, 2] - case.mesh[:, 2]) / unit
@@ -325,7 +322,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
     options = parser.parse_args(None if arguments is None else list(arguments))
     contenders = {
         "palmkit": student(options.model),
-        "palmkit best": student(options.best, SPREADS["best"]),
+        "palmkit best": student(options.best),
         "teacher": teacher(options.teachers / "face_landmark_with_attention.tflite"),
     }
     out = options.out / "metrics.json"

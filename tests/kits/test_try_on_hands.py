@@ -66,7 +66,7 @@ def test_fingers_on_the_lips_wear_no_lipstick(
     image, hand = hushed
     with TryOn(mode, look=LOOK, behind_hands=False) as over, TryOn(mode, look=LOOK) as behind:
         plain, kept = changed(over, image), changed(behind, image)
-    assert (plain & hand).sum() > 60
+    assert (plain & hand).sum() > 50
     assert (kept & hand).sum() < 0.1 * (plain & hand).sum()
     # All that is no hand is worn as before.
     far = cv2.dilate(hand.astype(np.uint8), np.ones((41, 41), np.uint8)) == 0
