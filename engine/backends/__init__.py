@@ -6,6 +6,8 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, runtime_checkable
 
+import numpy as np
+
 from palmkit.engine.backends.auto import Auto
 from palmkit.engine.backends.cpu import Cpu
 from palmkit.engine.backends.gpu import Gpu
@@ -70,8 +72,15 @@ class DeviceArray(Protocol):
 
 
 Value: TypeAlias = Array | DeviceArray
+# Ops give numbers of numpy as well as arrays.
+OF_NUMPY = (np.ndarray, np.generic)
 # What a run is given for an input.
 Given: TypeAlias = Value | Levels
+
+
+def host(value: Value) -> Array:
+    """Return a value in the memory of this process."""
+    return value if isinstance(value, OF_NUMPY) else value.host()
 
 
 @runtime_checkable

@@ -16,11 +16,13 @@ import numpy as np
 
 from palmkit.engine.backends import (
     BACKENDS,
+    OF_NUMPY,
     Backend,
     DeviceProgram,
     Program,
     Value,
     again_if_lost,
+    host,
     run_in_slices,
 )
 from palmkit.engine.backends.latest import Latest
@@ -70,15 +72,6 @@ class _Part(Protocol):
     def run(self, values: Mapping[str, Value], slice_ms: float = 0) -> Mapping[str, Value]: ...
 
     def profile(self, values: Mapping[str, Value]) -> Sequence[StepTime]: ...
-
-
-# Ops give numbers of numpy as well as arrays.
-_OF_NUMPY = (np.ndarray, np.generic)
-
-
-def host(value: Value) -> Array:
-    """A value in the memory of this process."""
-    return value if isinstance(value, _OF_NUMPY) else value.host()
 
 
 def _outputs(program: Program, inputs: Mapping[str, Array], slice_ms: float) -> dict[str, Array]:
@@ -149,7 +142,7 @@ class _DevicePart:
         return self.program.run_on_device({name: self._near(values[name]) for name in self.reads})
 
     def _near(self, value: Value) -> Value:
-        if not isinstance(value, _OF_NUMPY) and value.backend == self.program.backend:
+        if not isinstance(value, OF_NUMPY) and value.backend == self.program.backend:
             return value
         return host(value)
 

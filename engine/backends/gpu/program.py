@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from palmkit.engine.backends import Given, Value, again_if_lost
+from palmkit.engine.backends import Given, Value, again_if_lost, host
 from palmkit.engine.backends.gpu import levels
 from palmkit.engine.backends.gpu.device import Device
 from palmkit.engine.backends.gpu.device import device as opened
@@ -262,13 +262,8 @@ class GpuProgram:
                     size = border.elements * ELEMENT_BYTES
                     copies.append(((value.buffer, 0), (made.arena, at), size))
                 continue
-            array: Array
-            if isinstance(value, np.ndarray | np.generic):
-                array = np.asarray(value)
-            else:
-                array = value.host()
             try:
-                writes.append((made.arena, at, to_device(array)))
+                writes.append((made.arena, at, to_device(np.asarray(host(value)))))
             except OverflowError as error:
                 raise BackendError(f"backend gpu: input {name}: {error}") from None
         return writes, copies

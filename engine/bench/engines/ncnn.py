@@ -19,8 +19,8 @@ from palmkit.engine.bench.engines.engine import Engine, Job, Refusal, Run
 from palmkit.engine.ir import Array
 
 CONVERSION_LIMIT_S = 300
-_NARROW = ("fp16_packed", "fp16_storage", "fp16_arithmetic", "bf16_storage", "int8_inference")
 _HALVES = ("fp16_packed", "fp16_storage", "fp16_arithmetic")
+_NARROW = (*_HALVES, "bf16_storage", "int8_inference")
 
 
 class Ncnn(Engine):
