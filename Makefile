@@ -17,6 +17,8 @@ PIP := $(VENV) -m pip --disable-pip-version-check
 SOURCES := $(shell find kits engine models assets delivery demos -type f -not -path '*/__pycache__/*' \
 	-not -name '* *' -not -name '*.so')
 NATIVE := $(filter engine/native/%,$(SOURCES))
+# Recipes (models) are trained on Linux.
+ON_EACH_SYSTEM := engine kits delivery demos
 # Once the development install is there it serves all.
 INSTALLED := $(if $(wildcard .venv/.dev),.venv/.dev,.venv/.user)
 
@@ -52,8 +54,8 @@ lint: .venv/.dev ## style and types, those of Windows and macOS as well, and the
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 	.venv/bin/mypy tests demos
-	.venv/bin/mypy --platform darwin --cache-dir .mypy_cache/darwin
-	.venv/bin/mypy --platform win32 --cache-dir .mypy_cache/win32
+	for platform in darwin win32; do .venv/bin/mypy --platform $$platform \
+		--cache-dir .mypy_cache/$$platform $(ON_EACH_SYSTEM:%=-p palmkit.%) || exit 1; done
 	.venv/bin/pyright --pythonpath $(VENV)
 	.venv/bin/zizmor --offline --no-progress --quiet --min-severity medium .github/workflows
 
