@@ -47,15 +47,21 @@ bool refuses(Body body) {
 #endif
 }
 
-// How many of so many random cases are tried: the per cent of them that $PALM_TRIALS says, as an
-// emulated machine takes long for each; all without it.
-inline size_t trials(size_t all) {
+// The per cent of the cases of slow tests that $PALM_TRIALS says are tried, as an emulated machine
+// takes long for each; all without it.
+inline size_t tried_percent() {
   const char* const share = std::getenv("PALM_TRIALS");
-  if (!share) return all;
+  if (!share) return 100;
   const long percent = std::strtol(share, nullptr, 10);
   PALM_CHECK(percent > 0 && percent <= 100, "PALM_TRIALS: expected 1 to 100, got %s", share);
-  return (all * static_cast<size_t>(percent) + 99) / 100;
+  return static_cast<size_t>(percent);
 }
+
+// How many of so many random cases.
+inline size_t trials(size_t all) { return (all * tried_percent() + 99) / 100; }
+
+// From one size that is tried to the next. It is odd: sizes leave every remainder by a vector's.
+inline size_t trial_step() { return (100 / tried_percent() - 1) | 1; }
 
 inline bool runs_here(uint32_t need) { return (host_isa() & need) == need; }
 

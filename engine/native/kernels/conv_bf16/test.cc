@@ -208,7 +208,7 @@ void check(const char* isa_name, uint32_t isa, const Case& c, Random& random, fl
   check(isa_name, isa,
         {{1, 4, 12, 2, 1, 3, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, true, ""}, true, true, false}, random);
   // Every number of columns and rows of a GEMM's tiles.
-  for (size_t n = 1; n <= 70; ++n) {
+  for (size_t n = 1; n <= 70; n += trial_step()) {
     for (size_t width : {1, 3, 6, 14, 19, 35}) {
       check(isa_name, isa,
             {{1, 1, width, 1, 1 + n % 5, n, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, n % 3 ? 0 : n, true,
@@ -235,7 +235,7 @@ void check(const char* isa_name, uint32_t isa, const Case& c, Random& random, fl
     }
   }
   // Every number of channels of a depthwise one, at the edge and inside.
-  for (size_t channels = 2; channels <= 50; ++channels) {
+  for (size_t channels = 2; channels <= 50; channels += trial_step()) {
     for (size_t kernel : {3, 5}) {
       for (size_t stride : {1, 2}) {
         const size_t pad = kernel / 2, size = 9 + channels % 5;
