@@ -119,8 +119,7 @@ sanitize: .venv/.dev ## the tests of the kernels, palm.h and palm_kits.h under s
 	@for test in $(SANITIZED)/test/*; do echo "$$test" && "$$test" || exit 1; done
 	SANITIZER=$(SANITIZER) $(VENV) -m pytest tests/engine/native tests/kits/native
 
-c-library: .venv/bin/python ## the runtime for C programs, into build/c: include/palm.h and lib/libpalm.so
-	$(PIP) install -q cmake ninja
+c-library: .venv/bin/ninja ## the runtime for C programs, into build/c: include/palm.h and lib/libpalm.so
 	.venv/bin/cmake -S engine/native -B build/c/build -G Ninja -DPALM_PYTHON=OFF \
 		-DCMAKE_MAKE_PROGRAM="$(CURDIR)/.venv/bin/ninja" -DCMAKE_INSTALL_LIBDIR=lib
 	.venv/bin/cmake --build build/c/build
@@ -134,7 +133,7 @@ c-kits: c-library ## kits for C programs, into build/c: include/palm_kits.h and 
 	.venv/bin/cmake --install build/c/kits --prefix build/c --strip
 	@ls -sh build/c/lib
 
-arm64: .venv/.dev ## the kernels' tests on arm64: Debian's g++-aarch64-linux-gnu and qemu-user-static
+arm64: .venv/bin/ninja ## the kernels' tests on arm64: Debian's g++-aarch64-linux-gnu and qemu-user-static
 	.venv/bin/cmake -S engine/native -B build/arm64 -G Ninja -DPALM_DEV=ON \
 		-DCMAKE_MAKE_PROGRAM="$(CURDIR)/.venv/bin/ninja" -DCMAKE_SYSTEM_NAME=Linux \
 		-DCMAKE_SYSTEM_PROCESSOR=aarch64 -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++ \
@@ -257,8 +256,11 @@ build/release/.made: .ci/release-lock.txt | .venv/bin/python
 	$(PIP) install -q ".[demos]"
 	@touch $@
 
-.venv/.dev: pyproject.toml $(NATIVE) | .venv/bin/python
-	@echo "installing PalmKit and its tools into .venv"
+# What builds the library.
+.venv/bin/ninja: | .venv/bin/python
 	$(PIP) install -q cmake ninja "scikit-build-core<2"
+
+.venv/.dev: pyproject.toml $(NATIVE) | .venv/bin/ninja
+	@echo "installing PalmKit and its tools into .venv"
 	$(PIP) install -q --no-build-isolation -e ".[dev]"
 	@touch $@
