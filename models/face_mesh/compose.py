@@ -49,6 +49,8 @@ SET_WEIGHTS = {
     "linto": 0.7,
     "subhi": 0.6,
 }
+# Faces that were turned further before they were packed, see dataset: there are many of them.
+TURNED_WEIGHT = 0.25
 MASK_OUTLINE = (6, 122, 118, 50, 187, 192, 136, 176, 152, 400, 365, 416, 411, 280, 347, 351)
 MASK_OUTLINE_LOW = (197, 217, 50, 123, 147, 192, 136, 176, 152, 400, 365, 416, 376, 352, 280, 437)
 
@@ -154,6 +156,7 @@ class Bank:
         weights = np.asarray([SET_WEIGHTS.get(entry["set"], 1.0) for entry in packed.entries])
         weights[: self.faces] *= 1 + np.clip(np.abs(yaw) / 15, 0, 3)
         weights[: self.faces] *= np.where(masked, 0.3, 1.0)
+        weights *= [TURNED_WEIGHT if "turned" in entry else 1.0 for entry in packed.entries]
         face, hand = np.asarray(kinds) == "face", np.asarray(kinds) == "hand"
         self.face_weights = cumulative(np.where(face, weights, 0.0), device)
         self.hand_weights = cumulative(hand.astype(float), device)

@@ -77,7 +77,14 @@ def label(
 
     keypoints: float32[5, 2] and box: float32[4] of x, y, w, h as the detector gives them.
     """
-    first = crop = crop_from_keypoints(keypoints, box)
+    return label_from(teacher, picture, crop_from_keypoints(keypoints, box), random)
+
+
+def label_from(
+    teacher: Teacher, picture: Picture, first: Crop, random: np.random.Generator
+) -> Label:
+    """Centre the face that a crop shows and average the views."""
+    crop = first
     for _ in range(ROUNDS):
         crop = crop_from_mesh(crop.to_picture(look(teacher, picture, crop, False).points))
     views: list[Array] = []

@@ -2,7 +2,7 @@
 
 `python -m palmkit.models.face_mesh.train PACK OUT` goes on from OUT/checkpoint.pt where there is
 one; `--start` is a .palm of which only the weights are taken. `--network best` is the larger
-network, which grows out of the start.
+network, which grows out of face_mesh, or goes on from a file of its own.
 """
 
 from __future__ import annotations
@@ -150,9 +150,10 @@ class MeshTrainer(Trainer):
         self.composer = Composer(bank, recipe.size, self.fast)
         if recipe.start:
             seen = self.composer.compose(SAMPLE, 1.0).images
-            added = () if network.finder is None else tuple(network.finder.modules())
-            grow = recipe.network != "fast"
-            start_from(network, convert(recipe.start), seen, 255, added, grow)
+            graph = convert(recipe.start)
+            grow = recipe.network != "fast" and graph.metadata["name"] == "face_mesh"
+            added = tuple(network.finder.modules()) if grow and network.finder else ()
+            start_from(network, graph, seen, 255, added, grow)
             self.averaged.load_state_dict(network.state_dict())
         self.weight = importance(bank.device)
         self.judge = torch.compile(self.forward, dynamic=False) if self.fast else self.forward

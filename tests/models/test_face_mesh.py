@@ -1,3 +1,4 @@
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -175,22 +176,76 @@ def test_training_resumes_to_the_same_weights(tmp_path: Path, network: str) -> N
         assert torch.equal(value, states[1]["averaged"][name]), name
 
 
-def test_training_starts_with_the_weights_that_ship() -> None:
+@pytest.mark.parametrize(("network", "start"), [("fast", 0), ("best", 0), ("best", 1)])
+def test_training_starts_with_the_weights_that_ship(
+    tmp_path: Path, network: str, start: int
+) -> None:
     torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
-    from palmkit.engine import convert, load
-    from palmkit.models.face_mesh.network import FaceMesh
-    from palmkit.models.training.start import start_from
+    from palmkit.engine import load
+    from palmkit.models.face_mesh.compose import Bank
+    from palmkit.models.face_mesh.train import MeshRecipe, MeshTrainer
 
+    model = ROOT / f"models/{NAMES[start]}/{NAMES[start]}.palm"
+    write_pack(tmp_path / "pack")
+    bank = Bank(tmp_path / "pack", torch.device("cpu"))
+    trainer = MeshTrainer(MeshRecipe(network=network, start=str(model)), bank, minutes=1)
     image = np.random.default_rng(0).integers(0, 255, (1, 160, 160, 3)).astype(np.float32)
-    network = FaceMesh()
     seen = torch.from_numpy(image).permute(0, 3, 1, 2) / 255
-    start_from(network, convert(MODEL), seen, unit=255)
     with torch.no_grad():
-        found = network.eval()(seen)
-    expected = load(MODEL).run({"image": image})
+        found = trainer.mesh.eval()(seen)
+    expected = load(model).run({"image": image})
     np.testing.assert_allclose(found.points, expected["points"], atol=1e-4)
     np.testing.assert_allclose(found.visibility.sigmoid(), expected["visibility"], atol=1e-4)
     np.testing.assert_allclose(found.presence.sigmoid(), expected["presence"][0], atol=1e-4)
+
+
+class SmallTeacher:
+    """A shipped network in the place of the teacher."""
+
+    def __init__(self) -> None:
+        from palmkit.engine import load
+
+        self.model = load(MODEL)
+
+    def __call__(self, picture: Any) -> Any:
+        from palmkit.kits.image import resize
+        from palmkit.models.face_mesh.teacher import Mesh
+
+        small = resize(picture, 160, 160)
+        found = self.model.run({"image": small[None].astype(np.float32)})
+        return Mesh(found["points"][0], float(found["presence"][0, 0]))
+
+
+def test_faces_are_turned_further_the_way_they_look() -> None:
+    from palmkit.kits import FaceMesh, read_image
+    from palmkit.kits.face.crop import crop_from_mesh
+    from palmkit.models.face_mesh.turned import LEAST_YAW, turned_faces
+
+    pytest.importorskip("cv2")
+    picture = read_image(ROOT / "kits/face/example.png")
+    with FaceMesh() as kit:
+        mesh = kit.detect(picture).mesh
+    assert mesh is not None
+    crop = crop_from_mesh(mesh[0])
+    points = crop.to_crop(mesh[0])
+    teacher: Any = SmallTeacher()
+    found = [
+        each
+        for seed in range(6)
+        for each in turned_faces(teacher, lambda: picture, crop, points, seed)
+    ]
+    # It looks into the camera, so it is turned to either side, once.
+    assert 4 <= len(found) <= 6 and len({each.yaw > 0 for each in found}) == 2
+    ways: list[bool] = []
+    for each in found:
+        assert abs(each.yaw) > LEAST_YAW and each.label.points.shape == (478, 3)
+        first, seen = each.label, each.picture
+        aside = turned_faces(teacher, partial(np.asarray, seen), first.crop, first.points, 1)
+        ways += [more.yaw * each.yaw > 0 for more in aside]
+    assert ways and all(ways)
+    # What the teacher does not see is left out.
+    hidden = np.zeros_like(picture)
+    assert not [*turned_faces(teacher, lambda: hidden, crop, points, 0)]
 
 
 def test_bent_pictures_and_points_move_together() -> None:
