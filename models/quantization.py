@@ -139,6 +139,7 @@ def detections(
 ) -> Task:
     """Return the task of both face detectors and of hand_detector."""
     from palmkit.models.face_detector import evaluate as faces
+    from palmkit.models.face_detector.contenders import kit_detector
     from palmkit.models.face_detector.dataset import read_labels
     from palmkit.models.face_detector.labels import read_picture
     from palmkit.models.hand_detector import dataset
@@ -162,7 +163,7 @@ def detections(
     def measure_faces(path: Path) -> Mapping[str, float]:
         found: dict[str, float] = {}
         for size in faces.SIZES:
-            here = faces.measure(data, cases, faces.kit_detector(path, size))
+            here = faces.measure(data, cases, kit_detector(path, size))
             found[f"ap_{size}"] = here["ap"]
         return found
 

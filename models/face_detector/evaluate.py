@@ -1,10 +1,9 @@
 """Measure the face detector beside YuNet and both BlazeFaces on the dev pictures.
 
 `python -m palmkit.models.face_detector.evaluate DATA LABELS TEACHERS OUT` prints the tables and
-writes OUT/metrics.json. Protocol, the same for every detector: greedy matching, best score first,
-at IoU 0.5; average precision is the area under the interpolated curve; an unmatched detection that
-lies by half in a region where the teachers saw a face that has no label counts neither way, as
-labels are not exhaustive; sizes are the longer side in the stored picture.
+writes OUT/metrics.json. Protocol, the same for every detector: see judging.py; doubtful regions are
+those where the teachers saw a face that has no label, as labels are not exhaustive; sizes are the
+longer side in the stored picture.
 
 As it comes: the kit with its own options (auto), with either quality alone, and with `size` of
 --closer, beside YuNet at the picture's full size, by kind of picture and size of face. Of each
@@ -27,31 +26,37 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from tqdm import tqdm
 
-from palmkit.kits.boxes import corners, iou, shared_areas
 from palmkit.models import kinds
-from palmkit.models.face_detector import teachers
-from palmkit.models.face_detector.dataset import read_labels
-from palmkit.models.face_detector.labels import read_picture
-from palmkit.models.face_detector.teachers import (
-    Array,
-    Detections,
-    Detector,
-    Picture,
-    resize,
+from palmkit.models.face_detector.contenders import (
+    BEST,
+    MODEL,
+    Contender,
+    Counted,
+    as_they_come,
+    contenders,
+    kit_of,
 )
+from palmkit.models.face_detector.dataset import read_labels
+from palmkit.models.face_detector.judging import (
+    Sample,
+    average_precision,
+    f1,
+    judge,
+    point_error,
+    recall_at_one_false,
+)
+from palmkit.models.face_detector.labels import read_picture
+from palmkit.models.face_detector.teachers import Array, Picture
 
-MODEL = Path(__file__).with_name("face_detector.palm")
-BEST = MODEL.parents[1] / "face_detector_best" / "face_detector_best.palm"
 SIZES = (320, 640)
 BINS = ((0.0, 32.0), (32.0, 64.0), (64.0, 128.0), (128.0, float("inf")))
 LABELLED = ("eden", "maskon", "aaf")
 NEGATIVES = ("clothing", "grocery")
-LOWEST_SCORE = 0.02
 # Kinds of pictures, by set; in those without faces whatever is found is false.
 KINDS = {
     "oi_crowd": "crowds",
@@ -73,210 +78,6 @@ CHOSEN_ON = {
     "auto: at what the best network looks": "the validation part",
     "dev": "nothing",
 }
-
-
-class Contender(NamedTuple):
-    """A detector, and the score from which it reports a face by default.
-
-    by_default: what it reports by default, if that is not what `detect` finds from this score on.
-    """
-
-    detect: Detector
-    threshold: float
-    by_default: Detector | None = None
-
-    def reported(self, picture: Picture) -> Detections:
-        """Return what it reports by default."""
-        if self.by_default is not None:
-            return self.by_default(picture)
-        return self.detect(picture).above(self.threshold)
-
-
-class Counted:
-    """A model that counts what it sees.
-
-    pixels: of all inputs so far.
-    """
-
-    def __init__(self, path: Path) -> None:
-        """Open a model file."""
-        from palmkit.engine import load
-
-        self._model = load(path)
-        self.metadata = self._model.metadata
-        self.pixels = 0
-
-    def run(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
-        """Run the model."""
-        self.pixels += prod(inputs["image"].shape[1:3])
-        return self._model.run(inputs)
-
-
-class Sample(NamedTuple):
-    """A picture's faces, float32[n, 14], doubtful regions, and what was found."""
-
-    faces: Array
-    ignored: Array
-    found: Detections
-
-
-def kit_detector(path: Path, size: int | None) -> Contender:
-    """Return our network as the kit runs it."""
-    from palmkit.engine import load
-
-    threshold = float(load(path).metadata["threshold"])
-    reports = None if size is not None else kit_of(path, size, None)
-    return Contender(kit_of(path, size, LOWEST_SCORE), threshold, reports)
-
-
-def auto_detector(size: int | None) -> Contender:
-    """Return both networks as the kit runs them: what counts by default is each one's own score."""
-    from palmkit.engine import load
-
-    threshold = float(load(MODEL).metadata["threshold"])
-    every, reported = (kit_of(MODEL, size, least, BEST) for least in (LOWEST_SCORE, None))
-    return Contender(every, threshold, reported)
-
-
-def kit_of(
-    model: Path | Counted,
-    size: int | None,
-    min_score: float | None,
-    best: Path | Counted | None = None,
-) -> Detector:
-    """Return the kit with these options as a detector.
-
-    best: the network that looks again; None: none does.
-    """
-    from palmkit.kits import FaceDetector
-
-    detector = FaceDetector(model=model, best_detector_model=best, size=size, min_score=min_score)
-
-    def detect(picture: Picture) -> Detections:
-        faces = detector.detect(picture)
-        return Detections(corners(faces.boxes), faces.scores, faces.keypoints)
-
-    return detect
-
-
-def at_size(detect: Detector, size: int) -> Detector:
-    """Return the detector on pictures resized as by the kit."""
-
-    def resized(picture: Picture) -> Detections:
-        height, width = picture.shape[:2]
-        scale = min(size / max(height, width), 2.0)
-        found = detect(resize(picture, round(width * scale), round(height * scale)))
-        factor = np.float32(1 / scale)
-        return Detections(found.boxes * factor, found.scores, found.points * factor)
-
-    return resized
-
-
-def contenders(folder: Path, size: int) -> dict[str, Contender]:
-    """Return all detectors at one input size, which the BlazeFaces ignore."""
-    yunet = teachers.yunet(folder / "yunet_n_dynamic.onnx", 1.0, LOWEST_SCORE)
-    short = teachers.blazeface(folder / "face_detection_short_range.tflite", LOWEST_SCORE)
-    full = teachers.blazeface(folder / "face_detection_full_range_sparse.tflite", LOWEST_SCORE)
-    return {
-        "palmkit": kit_detector(MODEL, size),
-        "palmkit best": kit_detector(BEST, size),
-        "yunet_n": Contender(at_size(yunet, size), 0.6),
-        "blazeface short": Contender(short, 0.5),
-        "blazeface full": Contender(full, 0.6),
-    }
-
-
-def as_they_come(folder: Path, closer: Iterable[int] = ()) -> dict[str, Contender]:
-    """Return the kit of each quality, and YuNet at the picture's full size.
-
-    closer: further values of the kit's option `size`.
-    """
-    yunet = teachers.yunet(folder / "yunet_n_dynamic.onnx", 1.0, LOWEST_SCORE)
-    found: dict[str, Contender] = {}
-    for size in (None, *closer):
-        told = "" if size is None else f", {size}"
-        found |= {
-            f"palmkit auto{told}": auto_detector(size),
-            f"palmkit fast{told}": kit_detector(MODEL, size),
-            f"palmkit best{told}": kit_detector(BEST, size),
-        }
-    return {**found, "yunet_n": Contender(yunet, 0.6)}
-
-
-class Verdicts(NamedTuple):
-    """Every counted detection: float scores, whether it met a face, its size; and the faces."""
-
-    scores: Array
-    right: Array
-    sizes: Array
-    faces: Array
-
-
-def judge(samples: Sequence[Sample]) -> Verdicts:
-    """Match detections with faces; a correct one takes the face's size."""
-    scores: list[float] = []
-    right: list[float] = []
-    sizes: list[float] = []
-    every: list[float] = []
-    for faces, ignored, found in samples:
-        face_sizes = (faces[:, 2:4] - faces[:, :2]).max(axis=1, initial=0)
-        every += face_sizes.tolist()
-        overlaps = iou(found.boxes, faces[:, :4])
-        free = np.ones(len(faces), bool)
-        for row in np.argsort(-found.scores, kind="stable"):
-            box = found.boxes[row]
-            best = int(np.where(free, overlaps[row], -1).argmax()) if len(faces) else -1
-            met = best >= 0 and bool(free[best]) and overlaps[row, best] >= 0.5
-            if met:
-                free[best] = False
-            elif covered(box, ignored) > 0.5:
-                continue
-            scores.append(float(found.scores[row]))
-            right.append(float(met))
-            sizes.append(float(face_sizes[best] if met else (box[2:] - box[:2]).max()))
-    return Verdicts(*(np.asarray(each, np.float32) for each in (scores, right, sizes, every)))
-
-
-def covered(box: Array, regions: Array) -> float:
-    """Return the largest share of the box that one region covers."""
-    overlap = shared_areas(box[None], regions)
-    return float(overlap.max(initial=0) / max(float(np.prod(box[2:] - box[:2])), 1e-6))
-
-
-def average_precision(
-    verdicts: Verdicts, threshold: float = 0.0, low: float = 0.0, high: float = float("inf")
-) -> float:
-    """Return the area under the interpolated curve for faces of a size; NaN without any."""
-    faces = int(((verdicts.faces >= low) & (verdicts.faces < high)).sum())
-    counted = (verdicts.sizes >= low) & (verdicts.sizes < high) & (verdicts.scores >= threshold)
-    if faces == 0:
-        return float("nan")
-    order = np.argsort(-verdicts.scores[counted], kind="stable")
-    hits = np.cumsum(verdicts.right[counted][order])
-    precision = hits / np.arange(1, len(hits) + 1)
-    precision = np.maximum.accumulate(precision[::-1])[::-1]
-    return float((np.diff(hits / faces, prepend=0) * precision).sum())
-
-
-def recall_at_one_false(verdicts: Verdicts, pictures: int) -> float:
-    """Return the recall at the score with one false detection a picture."""
-    order = np.argsort(-verdicts.scores, kind="stable")
-    right = verdicts.right[order]
-    allowed = np.cumsum(1 - right) <= pictures
-    return float(right[allowed].sum() / max(len(verdicts.faces), 1))
-
-
-def point_error(samples: Sequence[Sample]) -> float:
-    """Return the mean distance of points over the true eyes' distance, for matched faces."""
-    errors: list[float] = []
-    for faces, _, found in samples:
-        overlaps = iou(faces[:, :4], found.boxes)
-        for face, overlap in zip(faces, overlaps, strict=True):
-            if len(overlap) and overlap.max() >= 0.5:
-                true = face[4:].reshape(5, 2)
-                apart = np.linalg.norm(found.points[overlap.argmax()] - true, axis=1)
-                errors.append(float(np.nanmean(apart) / np.linalg.norm(true[0] - true[1])))
-    return float(np.mean(errors)) if errors else float("nan")
 
 
 def multiply_adds(path: Path, size: int) -> int:
@@ -332,13 +133,6 @@ def measure(
         clean = np.asarray(scores) < contender.threshold
         numbers[f"clean_{kind}"] = float(clean.mean()) if len(clean) else float("nan")
     return {name: round(value, 4) for name, value in numbers.items()}
-
-
-def f1(sample: Sample) -> float:
-    """Return the harmonic mean of precision and recall of one picture; 1 where nothing counts."""
-    verdicts = judge([sample])
-    either = len(verdicts.faces) + len(verdicts.scores)
-    return float(2 * verdicts.right.sum() / either) if either else 1.0
 
 
 def kinds_of(entry: Mapping[str, Any], faces: Array, picture: Picture) -> list[str]:

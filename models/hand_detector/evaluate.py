@@ -26,13 +26,13 @@ from tqdm import tqdm
 
 from palmkit.kits.boxes import corners, iou
 from palmkit.models import kinds
-from palmkit.models.face_detector.evaluate import (
+from palmkit.models.face_detector.evaluate import table
+from palmkit.models.face_detector.judging import (
     Sample,
     average_precision,
     f1,
     judge,
     recall_at_one_false,
-    table,
 )
 from palmkit.models.face_detector.labels import read_picture
 from palmkit.models.face_detector.teachers import Detections

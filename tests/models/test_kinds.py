@@ -10,6 +10,7 @@ from PIL import Image
 
 from palmkit.models import kinds
 from palmkit.models.face_detector import evaluate as faces
+from palmkit.models.face_detector.contenders import BEST, MODEL, Contender
 from palmkit.models.face_detector.labels import known_boxes
 from palmkit.models.face_detector.teachers import Detections, Picture
 
@@ -149,7 +150,7 @@ def test_faces_are_measured_by_kind(tmp_path: Path) -> None:
     def detect(picture: Picture) -> Detections:
         return answers[int(picture[0, 0, 0])]
 
-    numbers, pictures = faces.measure_kinds(tmp_path, entries, faces.Contender(detect, 0.6))
+    numbers, pictures = faces.measure_kinds(tmp_path, entries, Contender(detect, 0.6))
     assert list(numbers) == ["all", "crowds", "single faces", "animals", "hard", "ordinary"]
     crowds = numbers["crowds"]
     assert crowds["faces"] == 3
@@ -168,7 +169,7 @@ def test_faces_are_measured_by_kind(tmp_path: Path) -> None:
     assert pictures["distance far"].mean == pytest.approx(0.4)
     assert pictures["distance near"].mean == 1
     # A detector of its own for what is reported.
-    silent = faces.Contender(detect, 0.6, lambda picture: found())
+    silent = Contender(detect, 0.6, lambda picture: found())
     numbers, pictures = faces.measure_kinds(tmp_path, entries, silent)
     assert numbers["crowds"]["ap"] == crowds["ap"]
     assert numbers["crowds"]["found"] == numbers["animals"]["false"] == pictures["all"].mean == 0
@@ -176,8 +177,8 @@ def test_faces_are_measured_by_kind(tmp_path: Path) -> None:
 
 def test_the_cost_counts_all_inputs(tmp_path: Path) -> None:
     Image.new("RGB", (320, 200)).save(tmp_path / "aaf.png")
-    for best in (None, faces.BEST):
-        (kind,) = faces.cost(tmp_path, [entry("aaf")], faces.MODEL, best).items()
+    for best in (None, BEST):
+        (kind,) = faces.cost(tmp_path, [entry("aaf")], MODEL, best).items()
         assert kind[0] == "single faces"
         assert kind[1]["kilopixels"] == 71.68  # 320 x 224
         assert kind[1]["ms"] > 0
