@@ -46,8 +46,9 @@ def test_a_hat_is_what_is_above_the_brows_and_no_forehead() -> None:
 
 def test_hats_are_put_on_heads_and_are_no_hair(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
-    from palmkit.models.segmentation.compose import Composer, Frame, Layer
+    from palmkit.models.segmentation.compose import Composer, Layer
     from palmkit.models.segmentation.dataset import HATS, Bank
+    from palmkit.models.segmentation.frames import Frame
 
     entries: list[dict[str, Any]] = []
     pictures, masks = io.BytesIO(), io.BytesIO()

@@ -50,16 +50,16 @@ def test_striped_cloth_hangs_in_some_scenes(tmp_path: Path) -> None:
 
 def test_close_frames_hold_all_of_the_mask_and_lie_in_the_picture(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
-    from palmkit.models.segmentation.compose import Composer
     from palmkit.models.segmentation.dataset import Bank, box_of
+    from palmkit.models.segmentation.frames import Framer
 
     write_pack(tmp_path / "pack")
     bank = Bank(tmp_path / "pack", "portrait", torch.device("cpu"))
     rows = torch.nonzero(bank.people[:, 2] > 0)[:, 0]
     assert len(rows) and (bank.people[rows, 3] > 0).all()
-    composer = Composer(bank, "portrait", 64)
+    framer = Framer(bank, "portrait")
     for _ in range(5):
-        frame = composer.close_frame(rows)
+        frame = framer.close_frame(rows)
         low, high = frame.centre - frame.span / 2, frame.centre + frame.span / 2
         box, whole = bank.people[rows], bank.pictures.sizes[rows, 0]
         assert (low >= -1e-3).all() and (high <= whole + 1e-3).all()
