@@ -171,7 +171,7 @@ web: .venv/.dev build/wheels/.made build/web/npm/.made ## PalmKit for browsers, 
 	cp build/web/build/*.wasm build/web/palmkit/engine/web
 	rm -f build/web/palmkit/kits/web/*.wasm
 	cp build/web/kits/palm_kits_*.wasm build/web/palmkit/kits/web
-	cp $(filter-out %/reranker.palm %/portrait_best.palm %/held_things.palm,$(wildcard models/*/*.palm)) models/index.toml \
+	cp $(filter-out %/reranker.palm %/portrait_best.palm %/hair_best.palm %/held_things.palm,$(wildcard models/*/*.palm)) models/index.toml \
 		build/web/palmkit/models
 	cp kits/web/package.json LICENSE build/web/palmkit
 	@for module in $$(find build/web/palmkit -name '*.wasm'); do \

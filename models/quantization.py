@@ -25,7 +25,13 @@ MODELS = Path(__file__).parent
 # The weight of likelihoods beside points: most of them are near 0 or 1 and stay there.
 SURE = 0.02
 # The side of the mask networks' input.
-SIDES = {"portrait": 256, "portrait_best": 256, "hair": 256, "person_finder": 128}
+SIDES = {
+    "portrait": 256,
+    "portrait_best": 256,
+    "hair": 256,
+    "hair_best": 256,
+    "person_finder": 128,
+}
 SETTINGS: Mapping[str, Settings] = {
     "min-max alone": Settings("min_max", equalised=False, corrected=False),
     "KL alone": Settings("kl", equalised=False, corrected=False),
@@ -60,12 +66,12 @@ def _some(rows: Iterable[Any], count: int) -> list[Any]:
 def masks(
     name: str, data: Path, work: Path, pictures: int, calibration: int, part: str = "dev"
 ) -> Task:
-    """Return the task of both portrait networks, hair and person_finder."""
+    """Return the task of the portrait and hair networks and of person_finder."""
     from palmkit.models.segmentation import evaluate
     from palmkit.models.segmentation.labels import read_rgba, read_rows
     from palmkit.models.segmentation.teachers import stretched
 
-    task = "hair" if name == "hair" else "portrait"
+    task = evaluate.pictures_of(name)
     cases = _some(evaluate.read_samples(data, work / "masks", task, part), pictures)
     rows = _some((row for row in read_rows(data) if row["split"] != "dev"), calibration)
     side = SIDES[name]
@@ -181,6 +187,7 @@ TASKS: Mapping[str, Callable[[str, Path, Path, int, int, str], Task]] = {
     "portrait_best": masks,
     "person_finder": masks,
     "hair": masks,
+    "hair_best": masks,
     "face_detector": detections,
     "face_detector_best": detections,
     "face_mesh": mesh,

@@ -28,7 +28,7 @@ from palmkit.kits.portrait.finder import Finder
 from palmkit.kits.portrait.held import Holding, box_with_room, held_by
 from palmkit.kits.portrait.network import MaskNetwork, SegmentationNetwork
 from palmkit.kits.portrait.on_device import OnDevice
-from palmkit.kits.portrait.options import NETWORKS, PortraitOptions, SegmenterOptions
+from palmkit.kits.portrait.options import PORTRAIT_NETWORKS, PortraitOptions, SegmenterOptions
 from palmkit.kits.portrait.steady import Steady
 from palmkit.kits.portrait.views import Box, Halves, closer, doubt, part_of, shrinkings
 from palmkit.kits.results import INSIDE, Mask
@@ -163,7 +163,7 @@ class PortraitSegmenter(Segmenter):
         be read, ModelError for a model that cannot.
         """
         of_pictures = options.mode == "image"
-        network, second = NETWORKS.opened(
+        network, second = PORTRAIT_NETWORKS.opened(
             lambda model, name: SegmentationNetwork(model, options, name, is_uneven=True),
             options.quality,
             options.model,

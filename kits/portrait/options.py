@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from palmkit.kits.portrait.compose import Background
 
 MASK = "how the mask is made"
-NETWORKS = Networks(fast="portrait", best="portrait_best")
+PORTRAIT_NETWORKS = Networks(fast="portrait", best="portrait_best")
+HAIR_NETWORKS = Networks(fast="hair", best="hair_best")
 Include: TypeAlias = Literal["person", "held"]
 
 
@@ -89,9 +90,10 @@ class HairOptions(SegmenterOptions):
     """The options of HairSegmenter."""
 
     quality: Quality = quality_option(
-        "in pictures the mean of what the network sees of a head, also nearer, and of mirror"
-        " images, in up to three times the time",
-        "best for heads in pictures of which one look leaves doubt, else fast",
+        "a larger network, which in pictures looks four times at each head, also nearer and at"
+        " mirror images, for better masks in about five times the time",
+        "the larger network at heads in pictures of which the fast one is in doubt, four times"
+        " where it is, too",
         MASK,
     )
     max_faces: int | None = option(
@@ -109,3 +111,4 @@ class HairOptions(SegmenterOptions):
         group=RUNNING,
         metavar="FILE",
     )
+    best_model: ModelSource | None = best_option("hair_best")

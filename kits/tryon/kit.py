@@ -100,10 +100,10 @@ class TryOn(Kit[TriedOn]):
             budget_ms=options.budget_ms,
             **shared,
         )
-        # On development portraits several looks at hair make the dye no better.
+        is_careful = options.quality == "best" or (options.quality == "auto" and mode == "image")
         self._hair = HairSegmenter(
             mode,
-            quality="fast",
+            quality="best" if is_careful else "fast",
             model=options.hair_model,
             face_model=options.detector_model,
             **shared,
@@ -276,7 +276,8 @@ class TryOn(Kit[TriedOn]):
         dyed = look.hair is not None
         fine, twice = dyed or time_s is None, dyed and time_s is None
         start_s = time.perf_counter()
-        hair = self._hair.around(image, heads, area, time_s, fine, twice)
+        # On development portraits several looks at hair make the dye no better.
+        hair = self._hair.around(image, heads, area, time_s, fine, twice, once=True)
         if self._shares is not None:
             self._shares.spent("hair", (time.perf_counter() - start_s) * 1e3)
             self._moved_hair.looked(hair, heads)

@@ -72,7 +72,7 @@ class TryOnOptions(Options):
         group=FACES,
     )
     quality: Quality = quality_option(
-        "faces and meshes are those of FaceMesh's best quality",
+        "faces and meshes are those of FaceMesh's best quality, hair is that of the larger network",
         "in pictures, if there is no budget_ms, as best; in videos fast",
         FACES,
     )

@@ -29,7 +29,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple, get_args
+from typing import NamedTuple
 
 import cv2
 import numpy as np
@@ -63,8 +63,10 @@ TOLERANCES = {"boundary": 0.008, "edge": 0.0025}
 FRAMES = 10
 # How far from an outline there is fringe, of the diagonal, and from what error on it has failed.
 FRINGE, FAILED_FRINGE = 0.02, 0.2
-# Measured on the portrait network's pictures: the finder, and the network of quality="best".
-FINDER, BEST = "person_finder", "portrait_best"
+# Measured on the portrait network's pictures.
+FINDER = "person_finder"
+# The networks of quality="best", by the task whose pictures they are measured on.
+BEST = {"portrait": "portrait_best", "hair": "hair_best"}
 
 # Steps in percent of a picture that a mask covers.
 SHARES = (0, 10, 25, 101)
@@ -302,39 +304,44 @@ class CropRound:
 def contenders(task: str, model: Path, teachers: Path) -> dict[str, Masker]:
     """Return all masks; "palmkit kit" is the kit on a picture, "one look" as on a video frame.
 
-    "auto": as it comes, in the best quality where the fast one is in doubt; "best": always.
+    "auto": as it comes, in the best quality where the fast one is in doubt.
     """
     from palmkit.kits import HairSegmenter, PortraitSegmenter
 
     ours = Network(model)
     if task == FINDER:
         return {"palmkit": ours.once}
-    if task in ("portrait", BEST):
+    kind = pictures_of(task)
+    kit = HairSegmenter if kind == "hair" else PortraitSegmenter
+    quality: Quality = "best" if task == BEST[kind] else "fast"
+    picture_kit = kit(model=model, quality=quality)
+    frame = kit("video", model=model, quality=quality, smoothing=False)
+    found: dict[str, Masker] = {
+        "palmkit": ours.once,
+        "palmkit kit": lambda picture: picture_kit.segment(picture).mask,
+        "palmkit kit, one look": lambda picture: frame.segment(picture).mask,
+    }
+    if task in BEST:
+        auto = kit(model=model, best_model=shipped_model(BEST[task]))
+        found["palmkit kit, auto"] = lambda picture: auto.segment(picture).mask
+    if kind == "portrait":
         teacher = PersonTeacher(teachers / "selfie_segmentation.tflite")
-        quality: Quality = "best" if task == BEST else "fast"
-        person = PortraitSegmenter(model=model, quality=quality)
-        frame = PortraitSegmenter("video", model=model, quality=quality, smoothing=False)
-        found: dict[str, Masker] = {
-            "palmkit": ours.once,
-            "palmkit kit": lambda picture: person.segment(picture).mask,
-            "palmkit kit, one look": lambda picture: frame.segment(picture).mask,
-            "selfie_segmentation": teacher.once,
-        }
-        if task == "portrait":
-            auto = PortraitSegmenter(model=model, best_model=shipped_model(BEST))
-            found["palmkit kit, auto"] = lambda picture: auto.segment(picture).mask
-        return found
-    hair = {each: HairSegmenter(model=model, quality=each) for each in get_args(Quality)}
+        return {**found, "selfie_segmentation": teacher.once}
     other = HairTeacher(teachers / "hair_segmentation.tflite")
     return {
+        **found,
         "palmkit": CropRound(ours.once, ours.size),
-        "palmkit kit": lambda picture: hair["fast"].segment(picture).mask,
-        "palmkit kit, auto": lambda picture: hair["auto"].segment(picture).mask,
-        "palmkit kit, best": lambda picture: hair["best"].segment(picture).mask,
         "hair_segmentation": CropRound(other.once, 512),
         "palmkit whole": ours.once,
         "hair_segmentation whole": other.once,
     }
+
+
+def pictures_of(task: str) -> str:
+    """Return the task whose pictures a network is measured on: portrait or hair."""
+    if task == FINDER:
+        return "portrait"
+    return next((kind for kind, best in BEST.items() if task == best), task)
 
 
 def show(metrics: Mapping[str, Mapping[str, Mapping[str, float]]]) -> None:
@@ -366,7 +373,7 @@ def tables(
 def main(arguments: Iterable[str] | None = None) -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description="measure a mask network beside its teacher")
-    parser.add_argument("task", choices=(*KINDS, FINDER, BEST))
+    parser.add_argument("task", choices=(*KINDS, FINDER, *BEST.values()))
     parser.add_argument("data", type=Path, help="folder of the indexes")
     parser.add_argument("labels", type=Path, help="folder written by labels.py")
     parser.add_argument("teachers", type=Path, help="folder of the published networks")
@@ -380,8 +387,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
     if times is not None and (task == FINDER or times < 1):
         parser.error(f"--times: expected 1 or more, and a task of a kit, got {times} for {task}")
     model = options.model or shipped_model(task)
-    pictures = "portrait" if task in (FINDER, BEST) else task
-    samples = list(read_samples(options.data, options.labels, pictures, options.part))
+    samples = list(read_samples(options.data, options.labels, pictures_of(task), options.part))
     if not any(sample.set not in EMPTY for sample in samples):
         parser.error(f"{options.data}: expected {options.part} pictures with masks, got none")
     if times is None:

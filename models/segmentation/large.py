@@ -46,9 +46,9 @@ class LargeHair(_Large, HairSegmenter):
 def maskers(task: str, model: Path, times: int) -> dict[str, Callable[[Picture], Array]]:
     """Return what makes masks, float32[h, w], 0..1, of pictures as if so many times as large.
 
-    task: portrait, portrait_best or hair. "enlarged" is the network's mask, bilinear; "mask" is
-    Mask.mask; "opacity" is Mask.alpha, and "opacity, network's grid" the same worked out on no
-    finer a grid than the network's mask.
+    task: portrait, hair, or the best network of one. "enlarged" is the network's mask, bilinear;
+    "mask" is Mask.mask; "opacity" is Mask.alpha, and "opacity, network's grid" the same worked out
+    on no finer a grid than the network's mask.
     """
     plain, refined = (_kit(task, model, times, refined) for refined in (False, True))
     least, most = (max(side // times, 1) for side in refine.ALPHA_SIDES)
@@ -65,11 +65,8 @@ def maskers(task: str, model: Path, times: int) -> dict[str, Callable[[Picture],
 
 
 def _kit(task: str, model: Path, times: int, refined: bool) -> _Large:
-    kit: _Large
-    if task == "hair":
-        kit = LargeHair(model=model, quality="fast", refine=refined)
-    else:
-        quality: Quality = "best" if task.endswith("_best") else "fast"
-        kit = LargePortraits(model=model, quality=quality, refine=refined)
+    quality: Quality = "best" if task.endswith("_best") else "fast"
+    kind = LargeHair if task.startswith("hair") else LargePortraits
+    kit = kind(model=model, quality=quality, refine=refined)
     kit.times = times
     return kit

@@ -89,12 +89,13 @@ class Widths(NamedTuple):
 PORTRAIT = Widths((16, 32, 48, 96, 144), (0, 1, 6, 8), (3, 3, 5, 5), (48, 32, 32, 16), 2, (1, 2))
 HAIR = Widths((16, 32, 64, 112, 144), (1, 2, 4, 4), (3, 3, 5, 5), (64, 48, 32, 16), 3)
 FINDER = Widths((16, 32, 48, 80, 112), (0, 1, 6, 8), (3, 3, 5, 5), (48, 32, 32), 2, (1, 2))
-# It knows ImageNet's classes before it learns.
-PORTRAIT_BEST = Widths((*CHANNELS[:-1], 160), (), (), (96, 64, 48, 24), 2, published=6)
+# They know ImageNet's classes before they learn.
+BEST = Widths((*CHANNELS[:-1], 160), (), (), (96, 64, 48, 24), 2, published=6)
 WIDTHS = {
     "portrait": PORTRAIT,
-    "portrait_best": PORTRAIT_BEST,
+    "portrait_best": BEST,
     "hair": HAIR,
+    "hair_best": BEST,
     "person_finder": FINDER,
 }
 

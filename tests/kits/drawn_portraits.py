@@ -14,15 +14,16 @@ RED = (200, 30, 30)
 
 
 class Reds:
-    """Takes for a person what is red; says so at 64 x 64, blurred like a network's edges.
+    """Takes for a person what is red; says so at side x side, blurred like a network's edges.
 
     finds: as the finder, at half the side.
     """
 
     metadata: Mapping[str, str] = {}
 
-    def __init__(self, noise: float = 0, finds: bool = False) -> None:
-        self.inputs = {"image": Type("float32", (1, SIDE, SIDE, 3))}
+    def __init__(self, noise: float = 0, finds: bool = False, side: int = SIDE) -> None:
+        self.side = side
+        self.inputs = {"image": Type("float32", (1, side, side, 3))}
         self.views: list[NDArray[np.float32]] = []
         self._noise, self._finds = noise, finds
         self._random = np.random.default_rng(0)
@@ -31,13 +32,13 @@ class Reds:
         import cv2
 
         image = inputs["image"]
-        assert image.dtype == np.float32 and image.shape == (1, SIDE, SIDE, 3)
+        assert image.dtype == np.float32 and image.shape == (1, self.side, self.side, 3)
         self.views.append(image[0])
         red = np.clip((image[0, :, :, 0] - image[0, :, :, 1]) / 170, 0, 1)
         red = np.asarray(cv2.GaussianBlur(red, (0, 0), 0.8))
         red = red + self._noise * self._random.standard_normal(red.shape)
         if self._finds:
-            red = red.reshape(SIDE // 2, 2, SIDE // 2, 2).mean(axis=(1, 3))
+            red = red.reshape(self.side // 2, 2, self.side // 2, 2).mean(axis=(1, 3))
         return {"mask": np.clip(red, 0, 1).astype(np.float32)[None, :, :, None]}
 
 

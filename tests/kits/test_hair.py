@@ -5,11 +5,27 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from palmkit.kits import FaceDetector, HairSegmenter
+from palmkit.kits import FaceDetector, HairSegmenter, TryOn
+from palmkit.kits.portrait import hair
+from palmkit.kits.portrait.network import SegmentationNetwork
 from palmkit.kits.portrait.views import heads_without_faces, square_round
 from palmkit.kits.quality import Quality
 from tests.kits.conftest import Blobs, picture
 from tests.kits.drawn_portraits import SIDE, Reds, iou, scene
+
+
+@pytest.fixture
+def hair_networks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the networks that hair kits open from here on, whosever models they are."""
+    names: list[str] = []
+
+    class Told(SegmentationNetwork):
+        def __init__(self, model: Any, options: Any, name: str, **given: Any) -> None:
+            super().__init__(model, options, name, **given)
+            names.append(name)
+
+    monkeypatch.setattr(hair, "SegmentationNetwork", Told)
+    return names
 
 
 def test_hair_is_looked_for_round_each_face(reds: Reds) -> None:
@@ -138,25 +154,43 @@ def test_a_head_that_one_look_leaves_in_doubt_is_looked_at_again() -> None:
         """Is sure of the right head alone."""
 
         def run(self, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-            found = super().run(inputs)
-            if (np.asarray(inputs["image"])[..., 2] > 150).any():
-                found["mask"] = found["mask"] * 0.7
-            return found
+            found = super().run(inputs)["mask"]
+            is_unsure = (np.asarray(inputs["image"])[..., 2] > 150).any()
+            return {"mask": found * 0.7 if is_unsure else found.round()}
 
-    def looks(network: Reds, *channels: int, **options: Any) -> int:
+    def looks(network: Reds, *channels: int, **options: Any) -> tuple[int, NDArray[np.float32]]:
         image = picture(300, 900, *[(each, 150 + 300 * each, 120, 80) for each in channels])
         image[10:118, :, 0] = 220
         faces = Blobs(threshold="0.9")
-        with HairSegmenter(model=network, face_model=faces, max_faces=3, **options) as kit:
-            kit.segment(image)
-        return len(network.views)
+        with HairSegmenter(
+            model=network, face_model=faces, max_faces=3, refine=False, **options
+        ) as kit:
+            mask = kit.segment(image).mask
+        return len(network.views), mask[:118]
 
-    assert looks(Doubtful(), 1) == 1
-    assert looks(Doubtful(), 2) == 4
-    assert looks(Doubtful(), 1, 2) == 5
-    assert looks(Doubtful(), 1, 2, quality="best") == 8
-    assert looks(Doubtful(), 1, 2, quality="fast") == 2
-    assert looks(Doubtful(), 1, 2, mode="video") == 2
+    assert looks(Doubtful(), 1)[0] == 1
+    assert looks(Doubtful(), 2)[0] == 4
+    once, unsure = looks(Doubtful(), 1, 2)
+    assert once == 5
+    assert looks(Doubtful(), 1, 2, quality="best")[0] == 8
+    assert looks(Doubtful(), 1, 2, quality="fast")[0] == 2
+    assert looks(Doubtful(), 1, 2, mode="video")[0] == 2
+    # The best network's word counts in place of the first one's, whatever the size of its input;
+    # only if that is in doubt, too, there are four looks.
+    expected = looks(Reds(), 1, 2, quality="fast")[1]
+    for best, count in ((Reds(), 1), (Reds(side=96), 1), (Doubtful(), 4), (Doubtful(side=96), 4)):
+        first, mask = looks(Doubtful(), 1, 2, best_model=best)
+        assert (first, len(best.views)) == (2, count)
+        assert {view.shape[0] for view in best.views} == {best.side}
+        if count == 1:
+            assert np.abs(mask - expected).mean() < 0.01
+        else:
+            assert np.abs(mask - unsure).mean() < 0.01
+    assert np.abs(unsure - expected).mean() > 0.05
+    sure, video = Reds(), Reds()
+    assert looks(Doubtful(), 1, best_model=sure)[0] == 1
+    assert looks(Doubtful(), 1, 2, mode="video", best_model=video)[0] == 2
+    assert not sure.views and not video.views
 
 
 def test_a_body_below_a_face_is_no_other_head() -> None:
@@ -207,3 +241,49 @@ def test_hair_in_a_video_follows_the_face() -> None:
         assert iou(found > 0.4, image[..., 0] > 0) > 0.75
     segmenter.reset()
     assert segmenter.segment(picture(300, 500)).coverage == 0
+
+
+@pytest.mark.parametrize(
+    "given, opened",
+    [
+        ({}, ["hair", "hair_best"]),
+        ({"quality": "fast"}, ["hair"]),
+        ({"quality": "best"}, ["hair_best"]),
+        ({"mode": "video"}, ["hair"]),
+        ({"mode": "video", "quality": "best"}, ["hair_best"]),
+        ({"model": Reds()}, ["hair"]),
+        ({"model": Reds(), "best_model": Reds()}, ["hair", "hair_best"]),
+    ],
+)
+def test_the_quality_chooses_the_networks(
+    given: Mapping[str, Any], opened: list[str], hair_networks: list[str]
+) -> None:
+    HairSegmenter(**given).close()
+    assert hair_networks == opened
+
+
+@pytest.mark.parametrize(
+    "given, opened",
+    [
+        ({}, "hair_best"),
+        ({"quality": "fast"}, "hair"),
+        ({"mode": "video"}, "hair"),
+        ({"mode": "video", "quality": "best"}, "hair_best"),
+    ],
+)
+def test_the_quality_of_try_on_chooses_its_hair_network(
+    given: Mapping[str, Any], opened: str, hair_networks: list[str]
+) -> None:
+    TryOn(**given).close()
+    assert hair_networks == [opened]
+
+
+def test_kits_that_look_once_ask_the_best_network_once() -> None:
+    image = picture(300, 300, (1, 90, 120, 120))
+    image[100:120, 90:210, 0] = 120
+    reds, faces = Reds(), FaceDetector(model=Blobs(), quality="fast").detect(image)
+    kit = HairSegmenter(model=reds, face_model=Blobs(), quality="best")
+    kit.around(image, faces, (0, 0, 300, 300), None, once=True)
+    assert len(reds.views) == 1
+    kit.around(image, faces, (0, 0, 300, 300), None)
+    assert len(reds.views) == 5

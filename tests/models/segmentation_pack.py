@@ -12,6 +12,7 @@ SIDES = {
     "portrait": (256, 256),
     "portrait_best": (256, 256),
     "hair": (256, 256),
+    "hair_best": (256, 256),
     "person_finder": (128, 64),
 }
 

@@ -238,7 +238,8 @@ def test_a_network_starts_from_the_published_encoder_and_leaves_as_it_is(tmp_pat
             torch.testing.assert_close(ours, known, rtol=0, atol=1e-3)
         expected = network(seen).logits.sigmoid()[0, 0].numpy()
     torch.save({"averaged": network.state_dict()}, tmp_path / "checkpoint.pt")
-    path = export("portrait_best", tmp_path / "checkpoint.pt", tmp_path, {})
-    mask = load(path).run({"image": image})["mask"][0, ..., 0]
-    np.testing.assert_allclose(mask, expected, atol=0.02)
-    assert load(path).graph.metadata["kit"] == "portrait"
+    for task in ("portrait", "hair"):
+        path = export(f"{task}_best", tmp_path / "checkpoint.pt", tmp_path, {})
+        mask = load(path).run({"image": image})["mask"][0, ..., 0]
+        np.testing.assert_allclose(mask, expected, atol=0.02)
+        assert load(path).graph.metadata["kit"] == task

@@ -152,7 +152,7 @@ def test_a_network_without_a_published_encoder_takes_none(tmp_path: Path) -> Non
         main([*given, "--device", "cpu"])
 
 
-@pytest.mark.parametrize("task", ["portrait", "portrait_best", "hair", "person_finder"])
+@pytest.mark.parametrize("task", SIDES)
 def test_training_starts_with_the_weights_that_ship(task: str, tmp_path: Path) -> None:
     torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
     from palmkit.engine import load

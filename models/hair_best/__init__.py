@@ -1,0 +1,1 @@
+"""The larger hair mask: its weights and its card; the recipe is palmkit.models.segmentation."""
