@@ -163,23 +163,29 @@ def ran(
 
 
 def test_two_models_run_in_c_as_in_the_runtime(tmp_path: Path) -> None:
-    """In one library, on as many threads as are asked for."""
     isas = HERE[-2:] if "avx2" in HERE else HERE[:1]
     isas = [isa for isa in isas if isa != "scalar"] or ["scalar"]
-    # The loops of the first are worth sharing.
-    models = {"small": small_net(times=6), "tiny": tiny_net()}
-    exported = [Exported(name, graph) for name, graph in models.items()]
-    folder = export_c(exported, tmp_path / "c", isas, threads=True)
+    models = {"small": small_net(), "tiny": tiny_net()}
+    folder = export_c(
+        [Exported(name, graph) for name, graph in models.items()], tmp_path / "c", isas
+    )
     library = built(folder)
     for name, graph in models.items():
         inputs = inputs_of(graph)
-        expected = by_runtime(graph, inputs, TARGETS[isas[0]].simd)
-        for threads in ("1", "2", "5"):
-            ran(library, folder, name, inputs, expected, threads)
-        for threads in ("0", "257"):
-            with pytest.raises(subprocess.CalledProcessError) as failed:
-                ran(library, folder, name, inputs, expected, threads)
-            assert failed.value.returncode == 3
+        ran(library, folder, name, inputs, by_runtime(graph, inputs, TARGETS[isas[0]].simd))
+
+
+def test_threads_share_runs_if_asked_for(tmp_path: Path) -> None:
+    graph = small_net(times=6)  # whose loops are worth sharing
+    folder = export_c([Exported("small", graph)], tmp_path / "c", HERE[-1:], threads=True)
+    library, inputs = built(folder), inputs_of(graph)
+    expected = by_runtime(graph, inputs, TARGETS[HERE[-1]].simd)
+    for threads in ("1", "2", "5"):
+        ran(library, folder, "small", inputs, expected, threads)
+    for threads in ("0", "257"):
+        with pytest.raises(subprocess.CalledProcessError) as failed:
+            ran(library, folder, "small", inputs, expected, threads)
+        assert failed.value.returncode == 3
 
 
 def test_the_document_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
