@@ -30,6 +30,14 @@ def quality_option(best: str, auto: str, group: str = WHAT) -> Quality:
     )
 
 
+def is_best(quality: Quality, has_time: bool) -> bool:
+    """Return whether a kit that has one network for all looks takes the best one.
+
+    has_time: whether there is time for it where nobody asked.
+    """
+    return quality == "best" or (quality == "auto" and has_time)
+
+
 def best_option(example: str, fast: str = "`model`") -> ModelSource | None:
     """Define the option of a kit that names another model of the best quality for auto.
 

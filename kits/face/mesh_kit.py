@@ -33,6 +33,7 @@ from palmkit.kits.face.topology import FIRST_IRIS, MIRROR, POINTS
 from palmkit.kits.image import Image, Part, Source
 from palmkit.kits.kit import input_side, output, pixels, threshold
 from palmkit.kits.options import kept, made_of
+from palmkit.kits.quality import is_best
 from palmkit.kits.results import ACTIONS, Faces
 
 # No point of a mesh is further from its crop's corner, in sides of the crop.
@@ -71,9 +72,7 @@ class FaceMesh(CloseUpKit[Faces, Mesh, Track]):
         self._second_pass = options.second_pass
         self._detect_every = options.detect_every
         self._searching = Searching(options, options.mode, options.detector_model)
-        is_careful = options.quality == "best" or (
-            options.quality == "auto" and options.budget_ms is None
-        )
+        is_careful = is_best(options.quality, has_time=options.budget_ms is None)
         self._is_careful = is_careful and options.mode == "image"
         name = MESHES.best if self._is_careful else MESHES.fast
         self._meshed_by = Current(options.model, name, options)

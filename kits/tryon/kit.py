@@ -28,6 +28,7 @@ from palmkit.kits.options import Modes, kept, made_of, same_option
 from palmkit.kits.pace import Shares, leave_out
 from palmkit.kits.portrait.hair import HairSegmenter
 from palmkit.kits.portrait.refine import opacity
+from palmkit.kits.quality import is_best
 from palmkit.kits.results import Faces, TriedOn
 from palmkit.kits.stopwatch import Stopwatch
 from palmkit.kits.tracks import LOST_S
@@ -100,10 +101,9 @@ class TryOn(Kit[TriedOn]):
             budget_ms=options.budget_ms,
             **shared,
         )
-        is_careful = options.quality == "best" or (options.quality == "auto" and mode == "image")
         self._hair = HairSegmenter(
             mode,
-            quality="best" if is_careful else "fast",
+            quality="best" if is_best(options.quality, has_time=mode == "image") else "fast",
             model=options.hair_model,
             face_model=options.detector_model,
             **shared,

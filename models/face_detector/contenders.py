@@ -10,17 +10,12 @@ from typing import NamedTuple
 import numpy as np
 
 from palmkit.kits.boxes import corners
+from palmkit.kits.face.options import DETECTORS
+from palmkit.kits.kit import shipped_model
 from palmkit.models.face_detector import teachers
-from palmkit.models.face_detector.teachers import (
-    Array,
-    Detections,
-    Detector,
-    Picture,
-    resize,
-)
+from palmkit.models.face_detector.teachers import Array, Detections, Detector, Picture, resize
 
-MODEL = Path(__file__).with_name("face_detector.palm")
-BEST = MODEL.parents[1] / "face_detector_best" / "face_detector_best.palm"
+MODEL, BEST = shipped_model(DETECTORS.fast), shipped_model(DETECTORS.best)
 LOWEST_SCORE = 0.02
 
 

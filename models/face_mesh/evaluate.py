@@ -37,7 +37,9 @@ from palmkit.kits.face.crop import (
     crop_from_mesh,
 )
 from palmkit.kits.face.irises import centred
+from palmkit.kits.face.options import MESHES
 from palmkit.kits.face.topology import MIRROR, points_68
+from palmkit.kits.kit import shipped_model
 from palmkit.models import kinds
 from palmkit.models.face_detector.dataset import read_labels
 from palmkit.models.face_detector.labels import read_picture
@@ -53,8 +55,7 @@ from palmkit.models.face_mesh.indexes import (
 from palmkit.models.face_mesh.labels import yaw_of
 from palmkit.models.face_mesh.teacher import SIZE, Array, Picture, Teacher
 
-MODEL = Path(__file__).with_name("face_mesh.palm")
-BEST = MODEL.parents[1] / "face_mesh_best" / "face_mesh_best.palm"
+MODEL, BEST = shipped_model(MESHES.fast), shipped_model(MESHES.best)
 PROFILE_DEGREES = 30
 # Unmasked faces on which the teacher's views differ more are no reference.
 MOST_SPREAD = 0.1

@@ -37,6 +37,7 @@ import numpy.typing as npt
 from tqdm import tqdm
 
 from palmkit.kits.kit import shipped_model
+from palmkit.kits.portrait.options import HAIR_NETWORKS, PORTRAIT_NETWORKS
 from palmkit.kits.quality import Quality
 from palmkit.models import kinds
 from palmkit.models.segmentation import large
@@ -66,7 +67,7 @@ FRINGE, FAILED_FRINGE = 0.02, 0.2
 # Measured on the portrait network's pictures.
 FINDER = "person_finder"
 # The networks of quality="best", by the task whose pictures they are measured on.
-BEST = {"portrait": "portrait_best", "hair": "hair_best"}
+BEST = {each.fast: each.best for each in (PORTRAIT_NETWORKS, HAIR_NETWORKS)}
 
 # Steps in percent of a picture that a mask covers.
 SHARES = (0, 10, 25, 101)

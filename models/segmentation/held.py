@@ -30,6 +30,7 @@ from palmkit.engine import convert, save
 from palmkit.engine.ir import UNKNOWN, Graph, Node, value_names
 from palmkit.engine.model import Model
 from palmkit.kits import PortraitSegmenter
+from palmkit.kits.kit import shipped_model
 from palmkit.kits.portrait.held import HELD_SIDE, box_with_room
 from palmkit.models import kinds
 from palmkit.models.segmentation.crop import Array
@@ -46,7 +47,7 @@ from palmkit.models.segmentation.network import SIZE
 from palmkit.models.training.blocks import Separable
 from palmkit.models.training.export import export_onnx
 
-PORTRAIT = Path(__file__).parents[1] / "portrait" / "portrait.palm"
+PORTRAIT = shipped_model("portrait")
 # The maps of the portrait network that the head sees, their channels, and by how much they are
 # enlarged: the encoder's of strides 4, 8 and 16, the decoder's of 16, 8 and 4; and the head's own
 # channels.
