@@ -19,6 +19,7 @@ SOURCES := $(shell find kits engine models assets delivery demos -type f -not -p
 NATIVE := $(filter engine/native/%,$(SOURCES))
 # Recipes (models) are trained on Linux.
 ON_EACH_SYSTEM := engine kits delivery demos
+SYSTEMS ?= darwin win32
 # Once the development install is there it serves all.
 INSTALLED := $(if $(wildcard .venv/.dev),.venv/.dev,.venv/.user)
 
@@ -49,12 +50,12 @@ demo-app: $(INSTALLED) ## everything in a window: camera or sample; ARGS='--page
 test: .venv/.dev ## the whole test suite, a process for each core; ARGS='-k face' runs a part
 	$(VENV) -m pytest -n auto --dist worksteal $(ARGS)
 
-lint: .venv/.dev ## style and types, those of Windows and macOS as well, and the workflows
+lint: .venv/.dev ## style and types, those of SYSTEMS (Windows and macOS) as well, and the workflows
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 	.venv/bin/mypy tests demos
-	for platform in darwin win32; do .venv/bin/mypy --platform $$platform \
+	for platform in $(SYSTEMS); do .venv/bin/mypy --platform $$platform \
 		--cache-dir .mypy_cache/$$platform $(ON_EACH_SYSTEM:%=-p palmkit.%) || exit 1; done
 	.venv/bin/pyright --pythonpath $(VENV)
 	.venv/bin/zizmor --offline --no-progress --quiet --min-severity medium .github/workflows
@@ -133,13 +134,13 @@ c-kits: c-library ## kits for C programs, into build/c: include/palm_kits.h and 
 	.venv/bin/cmake --install build/c/kits --prefix build/c --strip
 	@ls -sh build/c/lib
 
-arm64: .venv/bin/ninja ## the kernels' tests on arm64: Debian's g++-aarch64-linux-gnu and qemu-user-static
+arm64: .venv/bin/ninja ## the kernels' tests on arm64: Debian's g++-aarch64-linux-gnu and qemu-user-static; KERNELS='gemm' for some
 	.venv/bin/cmake -S engine/native -B build/arm64 -G Ninja -DPALM_DEV=ON \
 		-DCMAKE_MAKE_PROGRAM="$(CURDIR)/.venv/bin/ninja" -DCMAKE_SYSTEM_NAME=Linux \
 		-DCMAKE_SYSTEM_PROCESSOR=aarch64 -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++ \
 		-DCMAKE_EXE_LINKER_FLAGS=-static
-	.venv/bin/cmake --build build/arm64
-	@for test in build/arm64/test/*; do \
+	.venv/bin/cmake --build build/arm64 $(if $(KERNELS),--target $(KERNELS:%=%_test))
+	@for test in $(if $(KERNELS),$(KERNELS:%=build/arm64/test/%_test),build/arm64/test/*); do \
 		echo "$$test" && qemu-aarch64-static "$$test" || exit 1; done
 
 windows: .venv/.dev build/wheels/.made ## the kernels' tests on Windows: zig and Debian's wine64

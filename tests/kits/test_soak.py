@@ -22,7 +22,7 @@ from palmkit.kits.table import KITS, of_pictures
 from tests.demos.driving import NEEDS_MODELS
 from tests.kits.drawn_hands import scene
 
-FRAMES = int(os.environ.get("SOAK_FRAMES", "240"))
+FRAMES = int(os.environ.get("SOAK_FRAMES", "120"))
 # Try-on does other work with a face, a hand, both or neither, and for hair without a face the
 # detector looks closer at more or fewer places at once: they see a whole turn of the clip, and hair
 # two, as what is looked at again depends on the frames before.
