@@ -29,7 +29,7 @@ from palmkit.models.face_mesh import evaluate as meshes
 from palmkit.models.face_mesh.dataset import read_meshes
 from palmkit.models.face_mesh.teacher import Array, Picture
 from palmkit.models.kinds import ALL, TURNS, between, light, order, told_turn
-from palmkit.models.segmentation import evaluate as masks
+from palmkit.models.segmentation import samples, scores
 from palmkit.models.segmentation.sets import EMPTY
 
 PARTS = ("dev", "validation")
@@ -122,13 +122,13 @@ def segmentation(data: Path, work: Path, task: str) -> Table:
     )
     table = Table()
     for part in PARTS:
-        for sample in masks.read_samples(data, work / "masks", task, part):
+        for sample in samples.read_samples(data, work / "masks", task, part):
             true = (sample.truth > 0.5) & sample.counted
             if sample.set in EMPTY or not true.any():
                 continue
             mask = kit.segment(sample.picture).mask
-            tolerance = masks.TOLERANCES["boundary"]
-            numbers = [masks.overlap(mask, sample), masks.boundary(mask, sample, tolerance)]
+            tolerance = scores.TOLERANCES["boundary"]
+            numbers = [scores.overlap(mask, sample), scores.boundary(mask, sample, tolerance)]
             share, turn = 100 * float(true.mean()), told_turn(sample.file)
             groups = [light(sample.picture[true])]
             if task == "portrait":

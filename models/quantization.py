@@ -69,10 +69,11 @@ def masks(
     """Return the task of the portrait and hair networks and of person_finder."""
     from palmkit.models.segmentation import evaluate
     from palmkit.models.segmentation.labels import read_rgba, read_rows
+    from palmkit.models.segmentation.samples import read_samples
     from palmkit.models.segmentation.teachers import stretched
 
     task = evaluate.pictures_of(name)
-    cases = _some(evaluate.read_samples(data, work / "masks", task, part), pictures)
+    cases = _some(read_samples(data, work / "masks", task, part), pictures)
     rows = _some((row for row in read_rows(data) if row["split"] != "dev"), calibration)
     side = SIDES[name]
     samples = [

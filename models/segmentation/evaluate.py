@@ -26,14 +26,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 import cv2
 import numpy as np
-import numpy.typing as npt
 from tqdm import tqdm
 
 from palmkit.kits.kit import shipped_model
@@ -42,14 +39,17 @@ from palmkit.kits.quality import Quality
 from palmkit.models import kinds
 from palmkit.models.segmentation import large
 from palmkit.models.segmentation.crop import crop_round, fitted, put_back
-from palmkit.models.segmentation.labels import (
-    islands,
-    read_labels,
-    read_mask,
-    read_rgba,
-    read_rows,
+from palmkit.models.segmentation.samples import Sample, read_samples
+from palmkit.models.segmentation.scores import (
+    FAILED_FRINGE,
+    TOLERANCES,
+    Masker,
+    boundary,
+    flicker,
+    fringe,
+    overlap,
 )
-from palmkit.models.segmentation.sets import EMPTY, KINDS, OPACITIES, TRUTHS
+from palmkit.models.segmentation.sets import EMPTY, KINDS
 from palmkit.models.segmentation.teachers import (
     Array,
     HairTeacher,
@@ -57,13 +57,7 @@ from palmkit.models.segmentation.teachers import (
     Picture,
     stretched,
 )
-from palmkit.models.training.labels import share_of
 
-# Of the diagonal: as DAVIS has it, and one pixel of these pictures.
-TOLERANCES = {"boundary": 0.008, "edge": 0.0025}
-FRAMES = 10
-# How far from an outline there is fringe, of the diagonal, and from what error on it has failed.
-FRINGE, FAILED_FRINGE = 0.02, 0.2
 # Measured on the portrait network's pictures.
 FINDER = "person_finder"
 # The networks of quality="best", by the task whose pictures they are measured on.
@@ -74,21 +68,6 @@ SHARES = (0, 10, 25, 101)
 # What numbers were chosen on, as cards and metrics.json say.
 CHOSEN_ON = "the held-out part of the training pictures; dev decided nothing"
 CHOSEN_LARGE_ON = "dev, and cut-outs of the training pictures: the grid of opacity"
-
-Masker = Callable[[Picture], Array]
-
-
-Flags = npt.NDArray[np.bool_]
-
-
-class Sample(NamedTuple):
-    """A picture, its true mask, where that counts, bool[h, w], and the file."""
-
-    set: str
-    picture: Picture
-    truth: Array
-    counted: Flags
-    file: str = ""
 
 
 class Network:
@@ -110,116 +89,6 @@ class Network:
         """Return the mask of a picture, float32[h, w] 0..1."""
         height, width = picture.shape[:2]
         return np.asarray(cv2.resize(self.small(picture), (width, height)), np.float32)
-
-
-def read_samples(data: Path, labels: Path, task: str, part: str) -> Iterator[Sample]:
-    """Yield pictures of a part, "dev" or "validation", with true masks, and empty ones."""
-    kind = KINDS[task]
-    held = {entry["file"] for entry in read_labels(labels) if entry["part"] == part}
-    rows = [
-        row
-        for row in read_rows(data)
-        if (row["split"] == "dev" if part == "dev" else row["file"] in held)
-    ]
-    scenes = [row["file"] for row in rows if row["set"] == "backgrounds"]
-    for row in rows:
-        if row["set"] not in TRUTHS[kind] | EMPTY:
-            continue
-        picture, alpha = read_rgba(data, row["file"])
-        size = (picture.shape[1], picture.shape[0])
-        counted: Flags = np.ones(picture.shape[:2], np.bool_)
-        if row["set"] in EMPTY:
-            truth = np.zeros(picture.shape[:2], np.float32)
-        elif alpha is not None:
-            picture, truth = set_on(picture, alpha, data, scenes, row["file"])
-            counted = np.ones(picture.shape[:2], np.bool_)
-        else:
-            truth = read_mask(data, row["mask" if kind == "person" else "hair_mask"], size)
-            if row["set"].startswith("fasseg"):
-                counted = ~islands(truth)
-        yield Sample(row["set"], picture, truth, counted, row["file"])
-
-
-def set_on(
-    picture: Picture, alpha: Array, data: Path, scenes: list[str], name: str
-) -> tuple[Picture, Array]:
-    """Return a cut-out on a background chosen by its name, as high as it or a little higher."""
-    behind, _ = read_rgba(data, scenes[int(share_of(name) * len(scenes))])
-    height, width = alpha.shape
-    side = max(int(1.15 * height), width)
-    scene = stretched(behind, side)
-    top, left = side - height, (side - width) // 2
-    truth = np.zeros((side, side), np.float32)
-    truth[top:, left : left + width] = alpha
-    front = np.zeros_like(scene)
-    front[top:, left : left + width] = picture
-    share = truth[..., None]
-    return np.asarray(front * share + scene * (1 - share) + 0.5).astype(np.uint8), truth
-
-
-def overlap(mask: Array, sample: Sample) -> float:
-    """Return the intersection over union of what is above 0.5."""
-    ours, true = (mask > 0.5) & sample.counted, (sample.truth > 0.5) & sample.counted
-    either = (ours | true).sum()
-    return float((ours & true).sum() / either) if either else 1.0
-
-
-def outline(mask: Flags) -> npt.NDArray[np.uint8]:
-    """Return pixels that differ from the one to the right, below, or diagonal, as in DAVIS."""
-    below, right = np.roll(mask, -1, 0), np.roll(mask, -1, 1)
-    corner = np.roll(below, -1, 1)
-    below[-1], right[:, -1] = mask[-1], mask[:, -1]
-    corner[-1], corner[:, -1] = right[-1], below[:, -1]
-    edge: Flags = (mask != below) | (mask != right) | (mask != corner)
-    return edge.astype(np.uint8)
-
-
-def boundary(mask: Array, sample: Sample, tolerance: float) -> float:
-    """Return the F-score of the outlines, matched within this share of the diagonal."""
-    true = outline((sample.truth > 0.5) & sample.counted)
-    ours = outline((mask > 0.5) & sample.counted)
-    if not true.any() or not ours.any():
-        return float(not true.any() and not ours.any())
-    reach = math.ceil(tolerance * math.hypot(*mask.shape))
-    disk = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (2 * reach + 1, 2 * reach + 1))
-    precision = (ours & np.asarray(cv2.dilate(true, disk), np.uint8)).sum() / ours.sum()
-    recall = (true & np.asarray(cv2.dilate(ours, disk), np.uint8)).sum() / true.sum()
-    return float(2 * precision * recall / max(precision + recall, 1e-9))
-
-
-def fringe(mask: Array, sample: Sample) -> float | None:
-    """Return the error of a cut-out's opacity round its outline; None where it is not known."""
-    if sample.set not in OPACITIES:
-        return None
-    reach = math.ceil(FRINGE * math.hypot(*mask.shape))
-    disk = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (2 * reach + 1, 2 * reach + 1))
-    near = np.asarray(cv2.dilate(outline(sample.truth > 0.5), disk)) > 0
-    return float(np.abs(mask - sample.truth)[near].mean())
-
-
-def flicker(masker: Masker, picture: Picture, seed: int) -> float:
-    """Return the change between frames of a moved, zoomed, noisy still, over the mask's mean."""
-    random = np.random.default_rng(seed)
-    height, width = picture.shape[:2]
-    drift, zoom = random.uniform(-1.5, 1.5, 2), random.uniform(0.995, 1.005)
-    total, mean = 0.0, 0.0
-    before: Array | None = None
-    for frame in range(FRAMES):
-        scale = 1.06 * zoom**frame
-        shift = drift * frame + random.normal(0, 0.3, 2)
-        start = (1 - scale) * np.asarray([width, height]) / 2 + shift
-        matrix = np.asarray([[scale, 0, start[0]], [0, scale, start[1]]])
-        moved = cv2.warpAffine(picture, matrix, (width, height), borderMode=cv2.BORDER_REFLECT)
-        noise = random.normal(0, 4, moved.shape)
-        mask = masker((moved + noise).clip(0, 255).astype(np.uint8))
-        back = cv2.warpAffine(mask, matrix, (width, height), flags=cv2.WARP_INVERSE_MAP | 1)
-        inside = back[height // 8 : -height // 8, width // 8 : -width // 8]
-        inner = np.asarray(inside, np.float32)
-        if before is not None:
-            total += float(np.abs(inner - before).mean())
-            mean += float(inner.mean())
-        before = inner
-    return total / max(mean, 1e-6)
 
 
 def kinds_of(sample: Sample) -> list[str]:

@@ -34,7 +34,6 @@ from palmkit.kits.kit import shipped_model
 from palmkit.kits.portrait.held import HELD_SIDE, box_with_room
 from palmkit.models import kinds
 from palmkit.models.segmentation.crop import Array
-from palmkit.models.segmentation.evaluate import Sample, overlap
 from palmkit.models.segmentation.export import describe
 from palmkit.models.segmentation.held_labels import (
     Labelled,
@@ -44,6 +43,8 @@ from palmkit.models.segmentation.held_labels import (
     read_others,
 )
 from palmkit.models.segmentation.network import SIZE
+from palmkit.models.segmentation.samples import Sample
+from palmkit.models.segmentation.scores import overlap
 from palmkit.models.training.blocks import Separable
 from palmkit.models.training.export import export_onnx
 

@@ -17,8 +17,8 @@ import cv2
 import numpy as np
 
 from palmkit.models.segmentation.crop import Array, Picture
-from palmkit.models.segmentation.evaluate import Flags, set_on
 from palmkit.models.segmentation.labels import read_mask, read_rgba, read_rows
+from palmkit.models.segmentation.samples import Flags, set_on
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -187,12 +187,13 @@ def test_the_cost_counts_all_inputs(tmp_path: Path) -> None:
 
 def test_masks_are_measured_by_kind() -> None:
     from palmkit.models.segmentation import evaluate as masks
+    from palmkit.models.segmentation.samples import Sample
 
-    def sample(name: str, share: float, value: int) -> masks.Sample:
+    def sample(name: str, share: float, value: int) -> Sample:
         truth = np.zeros((40, 40), np.float32)
         truth[: round(40 * share)] = 1
         picture = np.full((40, 40, 3), value, np.uint8)
-        return masks.Sample(name, picture, truth, np.ones((40, 40), np.bool_), f"{name}.png")
+        return Sample(name, picture, truth, np.ones((40, 40), np.bool_), f"{name}.png")
 
     samples = [
         sample("ccp", 0.2, 30),

@@ -90,7 +90,8 @@ def test_crop_and_back_is_the_picture_again() -> None:
 
 
 def test_boundary_is_exact_where_it_should_be() -> None:
-    from palmkit.models.segmentation.evaluate import Sample, boundary, overlap
+    from palmkit.models.segmentation.samples import Sample
+    from palmkit.models.segmentation.scores import boundary, overlap
 
     truth = np.zeros((100, 100), np.float32)
     truth[20:80, 30:70] = 1
@@ -115,7 +116,7 @@ def test_islands_are_all_but_the_largest_piece() -> None:
 
 
 def test_flicker_is_none_where_the_mask_moves_with_the_picture() -> None:
-    from palmkit.models.segmentation.evaluate import flicker
+    from palmkit.models.segmentation.scores import flicker
 
     rows, columns = np.mgrid[:160, :160]
     disk = ((rows - 80) ** 2 + (columns - 80) ** 2 < 1600)[..., None]
