@@ -27,7 +27,7 @@ SURE = 0.02
 # The side of the mask networks' input.
 SIDES = {
     "portrait": 256,
-    "portrait_best": 256,
+    "portrait_best": 320,
     "hair": 256,
     "hair_best": 256,
     "person_finder": 128,

@@ -51,7 +51,7 @@ class PortraitOptions(SegmenterOptions):
 
     quality: Quality = quality_option(
         "a larger network, which in pictures looks also at all of it and at mirror images, for"
-        " better masks in about ten times the time",
+        " better masks in about 16 times the time",
         "best in pictures of which the fast one is in doubt, else fast",
         MASK,
     )

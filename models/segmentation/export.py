@@ -2,7 +2,9 @@
 
 `python -m palmkit.models.segmentation.export portrait CHECKPOINT OUT` writes OUT/portrait.onnx
 and OUT/portrait.palm. The averaged weights are used, rounded to float16; batch normalisation
-and the division by 255 are folded into the convolutions.
+and the division by 255 are folded into the convolutions. Of several checkpoints, each one that
+began with the weights of another, `A.pt=0.6,B.pt=0.4` is the mean of the weights (Wortsman et al.,
+Model soups, ICML 2022).
 """
 
 from __future__ import annotations
@@ -33,9 +35,14 @@ KITS = {"person_finder": "portrait", "held_things": "portrait"}
 SIDES = {"person_finder": (128, 64), "held_things": (SIZE, SIZE // 4)}
 
 
+def sides(task: str) -> tuple[int, int]:
+    """Return the sides of a model's input and mask, in pixels."""
+    return SIDES[task] if task in SIDES else (WIDTHS[task].side, WIDTHS[task].side)
+
+
 def describe(task: str, metrics: Mapping[str, object]) -> dict[str, str]:
     """Return the model file's metadata."""
-    side, found = SIDES.get(task, (SIZE, SIZE))
+    side, found = sides(task)
     # The larger network of a task differs in nothing else.
     same = task.removesuffix("_best")
     return {
@@ -51,16 +58,41 @@ def describe(task: str, metrics: Mapping[str, object]) -> dict[str, str]:
     }
 
 
-def export(task: str, checkpoint: Path, out: Path, metrics: Mapping[str, object]) -> Path:
-    """Write both files; return the second."""
+def mean_weights(checkpoints: str) -> dict[str, torch.Tensor]:
+    """Return the averaged weights of a checkpoint, or the mean of several.
+
+    checkpoints: a path, or `A.pt=0.6,B.pt=0.4`, paths with their shares. Raises ValueError if the
+    shares are no numbers or do not add up to one.
+    """
+    shares = dict[str, float]()
+    for part in checkpoints.split(","):
+        path, _, number = part.rpartition("=")
+        try:
+            shares[path or number] = float(number) if path else 1.0
+        except ValueError:
+            raise ValueError(f"{part}: expected a share after =, such as A.pt=0.6") from None
+    if abs(sum(shares.values()) - 1) > 1e-6:
+        raise ValueError(f"{checkpoints}: expected shares that add up to 1, A.pt=0.6,B.pt=0.4")
+    mean = dict[str, torch.Tensor]()
+    for path, share in shares.items():
+        state = torch.load(path, map_location="cpu", weights_only=True)["averaged"]
+        for name, value in state.items():
+            if value.is_floating_point():
+                mean[name] = share * value.float() + mean.get(name, torch.zeros(()))
+            else:
+                mean[name] = value
+    return mean
+
+
+def export(task: str, checkpoints: str, out: Path, metrics: Mapping[str, object]) -> Path:
+    """Write both files; return the second. checkpoints: as mean_weights takes them."""
     from palmkit.engine import convert, save
 
     out.mkdir(parents=True, exist_ok=True)
     network = MaskNetwork(WIDTHS[task])
-    state = torch.load(checkpoint, map_location="cpu", weights_only=True)
-    network.load_state_dict(state["averaged"])
+    network.load_state_dict(mean_weights(checkpoints))
     onnx = out / f"{task}.onnx"
-    side, _ = SIDES.get(task, (SIZE, SIZE))
+    side, _ = sides(task)
     exported = ExportedNetwork(network).eval()
     export_onnx(exported, torch.zeros(1, side, side, 3), ["mask"], onnx)
     graph = replace(convert(onnx), metadata=describe(task, metrics))
@@ -73,7 +105,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description="export a mask network")
     parser.add_argument("task", choices=tuple(WIDTHS))
-    parser.add_argument("checkpoint", type=Path)
+    parser.add_argument("checkpoint", help="or the mean of several, A.pt=0.6,B.pt=0.4")
     parser.add_argument("out", type=Path, help="folder that takes the files")
     parser.add_argument("--metrics", type=Path, help="metrics.json of evaluate.py")
     options = parser.parse_args(None if arguments is None else list(arguments))

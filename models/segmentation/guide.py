@@ -9,6 +9,7 @@ it outside of training.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -28,6 +29,7 @@ from palmkit.models.training.blocks import convolve
 # Channels of the way up, at strides 16 to 2, and the teacher's features that lie beside each.
 DECODER = (192, 128, 80, 48)
 BESIDE = ((2, 3), (1, 4), (0, 5), (6,))
+AnyGuide = TypeVar("AnyGuide", bound=nn.Module)
 # Share of a block's results that is left out for a picture in training.
 DROPPED = 0.1
 
@@ -134,7 +136,7 @@ class Guides(nn.Module):
         return Maps(torch.stack(logits).mean(dim=0), torch.stack(coarse).mean(dim=0), features[0])
 
 
-def folded(guide: Guide) -> Guide:
+def folded(guide: AnyGuide) -> AnyGuide:
     """Return the guide for inference: normalisation folded into the convolutions before it."""
     guide.eval()
     for module in list(guide.modules()):

@@ -74,7 +74,7 @@ class Widths(NamedTuple):
     16 to 2, or to 4, which makes a mask of half the size. light: from this step of the decoder on,
     depthwise convolutions alone. contexts: stages, from stride 4 on, that are followed by global
     context; the last always is. published: how many stages of MobileNetV2, whose channels these
-    then have to be, stand in the stages' place; 0: none.
+    then have to be, stand in the stages' place; 0: none. side: of the views, in pixels.
     """
 
     channels: tuple[int, ...]
@@ -84,6 +84,7 @@ class Widths(NamedTuple):
     light: int
     contexts: tuple[int, ...] = ()
     published: int = 0
+    side: int = SIZE
 
 
 PORTRAIT = Widths((16, 32, 48, 96, 144), (0, 1, 6, 8), (3, 3, 5, 5), (48, 32, 32, 16), 2, (1, 2))
@@ -93,7 +94,8 @@ FINDER = Widths((16, 32, 48, 80, 112), (0, 1, 6, 8), (3, 3, 5, 5), (48, 32, 32),
 BEST = Widths((*CHANNELS[:-1], 160), (), (), (96, 64, 48, 24), 2, published=6)
 WIDTHS = {
     "portrait": PORTRAIT,
-    "portrait_best": BEST,
+    # People far away are seen in few pixels, and this one is for pictures more than for videos.
+    "portrait_best": BEST._replace(side=320),
     "hair": HAIR,
     "hair_best": BEST,
     "person_finder": FINDER,

@@ -2,10 +2,11 @@
 
 `python -m palmkit.models.segmentation.train PACK OUT --task portrait --teacher TEACHER.npz --stage
 guide --encoder ENCODER.npz` trains the guide, and without the stage, with `--guide GUIDE.pt`, the
-network that ships beside it, or beside the mean of several, `--guide A.pt,B.pt`: `--network best
---encoder ENCODER.npz` the larger one, which starts as guides do. A guide may learn beside earlier
-ones too, and read a pose detector, `--pose POSE.npz`. All go on from OUT/checkpoint.pt where there
-is one; `--start` is a checkpoint or a .palm of which only the weights are taken.
+network that ships beside it, or beside the mean of several, `--guide A.pt,B.pt`, one of which may
+be an earlier state of that network: `--network best --encoder ENCODER.npz` the larger one, which
+starts as guides do. A guide may learn beside earlier ones too, and read a pose detector, `--pose
+POSE.npz`. All go on from OUT/checkpoint.pt where there is one; `--start` is a checkpoint or a .palm
+of which only the weights are taken.
 """
 
 from __future__ import annotations
@@ -23,7 +24,13 @@ from palmkit.models.segmentation.compose import Batch, Composer, patched, roughe
 from palmkit.models.segmentation.dataset import Bank
 from palmkit.models.segmentation.guide import Guide, Guides, folded
 from palmkit.models.segmentation.losses import PARTS, mask_loss
-from palmkit.models.segmentation.network import SIZE, WIDTHS, Maps, MaskNetwork, Published
+from palmkit.models.segmentation.network import (
+    WIDTHS,
+    Maps,
+    MaskNetwork,
+    Published,
+    Widths,
+)
 from palmkit.models.segmentation.teacher_network import PoseNetwork, SelfieNetwork
 from palmkit.models.training.loop import Recipe, Recorded, Trainer, read_options, train
 from palmkit.models.training.start import start_from
@@ -98,7 +105,8 @@ class Composing(Trainer):
         super().__init__(recipe, laid_out(network), device)
         self.chosen = recipe
         self.batch = recipe.batch
-        self.composer = Composer(bank, recipe.task, SIZE)
+        self.side = WIDTHS[recipe.model].side
+        self.composer = Composer(bank, recipe.task, self.side)
         self.ease = torch.zeros((), device=device)
 
     def prepare(self) -> None:
@@ -168,7 +176,8 @@ class MaskTrainer(Composing):
             self.kind = torch.bfloat16 if self.fast else torch.float32
             self.guide = laid_out(guide).to(device, self.kind)
             count, stored = recipe.pool * self.batch, torch.float16
-            self.pool = torch.zeros(count, 5, SIZE, SIZE, dtype=stored, device=device)
+            shape = count, 5, self.side, self.side
+            self.pool = torch.zeros(shape, dtype=stored, device=device)
             self.place = torch.arange(self.batch, device=device)
             self.renewed = Recorded(self.renew, self.captured and self.fast)
             self.filled = False
@@ -254,7 +263,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
     if recipe.encoder and recipe.stage == "mask" and not WIDTHS[recipe.model].published:
         raise SystemExit(f"--encoder: --network {recipe.network} has no published encoder")
     bank = Bank(options.pack, recipe.task, device)
-    guide = read_guide(options.teacher, recipe.guide, recipe.pose)
+    guide = read_guide(options.teacher, recipe.guide, recipe.pose, WIDTHS[recipe.model])
     if recipe.stage == "guide":
         teacher = SelfieNetwork(options.teacher)
         trainer: MaskTrainer = GuideTrainer(recipe, bank, device, teacher, guide)
@@ -265,22 +274,22 @@ def main(arguments: Iterable[str] | None = None) -> None:
 
 
 @torch.no_grad()
-def sample(bank: Bank, task: str) -> Tensor:
+def sample(bank: Bank, recipe: MaskRecipe) -> Tensor:
     """Return compositions that normalisations take their statistics from."""
-    composer = Composer(bank, task, SIZE)
+    composer = Composer(bank, recipe.task, WIDTHS[recipe.model].side)
     return composer.compose(SAMPLE, torch.ones((), device=bank.device)).images
 
 
 def read_encoder(recipe: MaskRecipe, bank: Bank, stages: int = len(STAGES)) -> MobileNetV2:
     """Return so many stages of the network that the recipe's encoder is a file of."""
-    return pretrained(Path(recipe.encoder), sample(bank, recipe.task), stages)
+    return pretrained(Path(recipe.encoder), sample(bank, recipe), stages)
 
 
 def begin(trainer: Composing, bank: Bank) -> None:
     """Take the weights that the recipe starts with, if any."""
     recipe = trainer.chosen
     if recipe.start.endswith(".palm"):
-        resume(trainer, Path(recipe.start), sample(bank, recipe.task))
+        resume(trainer, Path(recipe.start), sample(bank, recipe))
     elif recipe.start:
         adopt(trainer, torch.load(recipe.start, map_location=trainer.device, weights_only=True))
 
@@ -294,19 +303,28 @@ def resume(trainer: Trainer, path: Path, images: Tensor) -> None:
     trainer.averaged.load_state_dict(network.state_dict())
 
 
-def read_guide(teacher: Path | None, paths: str, pose: str = "") -> nn.Module | None:
+def read_guide(
+    teacher: Path | None, paths: str, pose: str = "", widths: Widths | None = None
+) -> nn.Module | None:
     """Return the guide of a checkpoint, or of several, separated by commas, the mean of all.
 
-    pose: the pose detector, where one of them reads it. Raises ValueError if one does and none is
-    given, and for a guide without the teacher that it reads.
+    pose: the pose detector, where one of them reads it. widths: of those that are no guides but
+    earlier states of the network in training. Raises ValueError if one reads a pose detector and
+    none is given, and for a guide without the teacher that it reads.
     """
     if not paths:
         return None
     if teacher is None:
         raise ValueError(f"--guide {paths}: expected --teacher as well, guides read it")
-    guides: list[Guide] = []
+    guides: list[nn.Module] = []
     for path in paths.split(","):
         state = torch.load(path, map_location="cpu", weights_only=True)
+        is_guide = any(name.startswith("teacher.") for name in state["averaged"])
+        if widths is not None and not is_guide:
+            earlier = MaskNetwork(widths)
+            earlier.load_state_dict(state["averaged"])
+            guides.append(folded(earlier))
+            continue
         posed = any(name.startswith("posed.") for name in state["averaged"])
         if posed and not pose:
             raise ValueError(f"{path}: expected --pose as well, this guide reads a pose detector")

@@ -10,7 +10,7 @@ from PIL import Image
 # The sides of what each network sees and draws.
 SIDES = {
     "portrait": (256, 256),
-    "portrait_best": (256, 256),
+    "portrait_best": (320, 320),
     "hair": (256, 256),
     "hair_best": (256, 256),
     "person_finder": (128, 64),

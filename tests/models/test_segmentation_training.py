@@ -29,7 +29,7 @@ def test_training_lessens_the_loss_and_exports(tmp_path: Path) -> None:
     checkpoint = train(trainer, tmp_path / "run")
     last, _ = trainer.loss()
     assert float(last.detach()) < float(first.detach())
-    path = export("portrait", checkpoint, tmp_path / "out", {})
+    path = export("portrait", str(checkpoint), tmp_path / "out", {})
     image = np.random.default_rng(0).integers(0, 255, (1, 256, 256, 3)).astype(np.float32)
     network = trainer.averaged.eval()
     with torch.no_grad():
@@ -64,7 +64,7 @@ def test_a_finder_learns_from_a_guide(tmp_path: Path) -> None:
 
     checkpoint = train(trainer, tmp_path / "run")
     assert (trainer.pool[:, :3].amax(dim=(1, 2, 3)) > 0).all()
-    made = export("person_finder", checkpoint, tmp_path / "out", {})
+    made = export("person_finder", str(checkpoint), tmp_path / "out", {})
     side, size = SIDES["person_finder"]
     view = np.random.default_rng(0).integers(0, 255, (1, side, side, 3)).astype(np.float32)
     with torch.no_grad():
@@ -175,3 +175,39 @@ def test_training_starts_with_the_weights_that_ship(task: str, tmp_path: Path) -
         maps = trainer.averaged.eval()(torch.from_numpy(image).permute(0, 3, 1, 2) / 255)
     expected = load(path).run({"image": image})["mask"].reshape(size, size)
     np.testing.assert_allclose(maps.logits.sigmoid()[0, 0], expected, atol=1e-4)
+
+
+def test_a_guide_may_be_an_earlier_state_of_the_network(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
+    from palmkit.models.segmentation.network import PORTRAIT, MaskNetwork
+    from palmkit.models.segmentation.train import read_guide
+
+    networks = [MaskNetwork(PORTRAIT).eval() for _ in range(2)]
+    for number, network in enumerate(networks):
+        torch.save({"averaged": network.state_dict()}, tmp_path / f"{number}.pt")
+    paths = f"{tmp_path / '0.pt'},{tmp_path / '1.pt'}"
+    guide = read_guide(tmp_path / "teacher.npz", paths, widths=PORTRAIT)
+    assert guide is not None
+    images = torch.rand(1, 3, 64, 64)
+    with torch.no_grad():
+        one, other = (network(images).logits for network in networks)
+        found = guide(images).logits
+    assert not torch.allclose(one, other)
+    torch.testing.assert_close(found, (one + other) / 2, atol=1e-3, rtol=1e-3)
+
+
+def test_the_mean_of_checkpoints_is_of_their_shares(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
+    from palmkit.models.segmentation.export import mean_weights
+
+    one, other = str(tmp_path / "one.pt"), str(tmp_path / "other.pt")
+    for path, value in ((one, 1.0), (other, 3.0)):
+        weights = {"weight": torch.full((2,), value), "count": torch.tensor(7)}
+        torch.save({"averaged": weights}, path)
+    assert mean_weights(other)["weight"].tolist() == [3.0, 3.0]
+    mean = mean_weights(f"{one}=0.25,{other}=0.75")
+    assert mean["weight"].tolist() == [2.5, 2.5] and mean["count"] == 7
+    with pytest.raises(ValueError, match=r"expected shares that add up to 1"):
+        mean_weights(f"{one}=0.25,{other}=0.5")
+    with pytest.raises(ValueError, match=r"expected a share after =, such as A\.pt=0\.6"):
+        mean_weights(f"{one}=half,{other}=0.5")
