@@ -12,6 +12,9 @@ namespace palm_kits {
 namespace {
 
 constexpr double kTurn = 20;  // of other looks, in degrees
+// The share of a view's last row from which on hair hangs down beyond it, and how much larger the
+// view is that shows what is below.
+constexpr double kHangs = 0.1, kFurther = 2;
 
 Picture mirrored(View x) {
   Picture y(x.width, x.height);
@@ -164,6 +167,18 @@ void Hair::add(Rows<float, 1> mask, View image, const Box& area, const Part& vie
   for (int y = 0; y < whole.height; ++y)
     for (int x = 0; x < whole.width; ++x)
       whole.row(y)[x] = std::max(whole.row(y)[x], large.row(y)[x]);
+  if (time_s || rounded(view[1] + view[3]) >= area.bottom) return;
+  const float* const last = large.row(large.height() - 1);
+  const auto hairs = std::count_if(last, last + large.width(), [](float v) { return v > 0.5f; });
+  if (static_cast<double>(hairs) / large.width() < kHangs) return;
+  // It hangs down beyond the view. The larger one is seen less closely: only what is below counts.
+  Mask longer(image.width, image.height);
+  const Part larger{view[0] + view[2] * (1 - kFurther) / 2, view[1], view[2] * kFurther,
+                    view[3] * kFurther};
+  add(longer.rows(), image, area, larger, steady, time_s, way);
+  for (int y = found->box.bottom; y < image.height; ++y)
+    for (int x = 0; x < image.width; ++x)
+      mask.row(y)[x] = std::max(mask.row(y)[x], longer.row(y)[x]);
 }
 
 int Hair::start(double low, double length) const {

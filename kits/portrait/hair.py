@@ -42,6 +42,9 @@ NEARER = 1.3
 # pictures, where nine tenths of what four looks at all heads gain remain, in half the time.
 DOUBT = 0.04
 AGAIN: Mapping[Quality, float | None] = {"auto": 0.12, "fast": None, "best": 0.0}
+# The share of a view's last row from which on hair hangs down beyond it, in pictures, and how much
+# larger the view is that shows what is below. Chosen on the held-out part.
+HANGS, FURTHER = 0.1, 2.0
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -54,7 +57,8 @@ class HairSegmenter(Segmenter):
 
     The network sees a square round each face that FaceDetector finds, and in pictures one round the
     head of everybody else, such as those seen from behind; where there is neither, the whole
-    picture. Where all of these are small, the whole picture is looked at as well, for the hair of a
+    picture. Where hair hangs down beyond such a square in a picture, a larger one shows the rest.
+    Where all of these are small, the whole picture is looked at as well, for the hair of a
     head so near that neither was noticed.
     """
 
@@ -319,6 +323,16 @@ class HairSegmenter(Segmenter):
             self._enlarge_on_device(frames, box, coarse, small, found)
         whole = mask[top:bottom, left:right]
         np.maximum(whole, found, out=whole)
+        x, y, width, height = view
+        ends = time_s is not None or least or round(y + height) >= area[3]
+        if ends or (found[-1] > 0.5).mean() < HANGS:
+            return
+        # It hangs down beyond the view. The larger one is seen less closely: only what is below
+        # counts.
+        longer = np.zeros_like(mask)
+        larger = (x + width * (1 - FURTHER) / 2, y, width * FURTHER, height * FURTHER)
+        self._add(longer, image, area, larger, steady, None, fine, twice, once)
+        np.maximum(mask[bottom:], longer[bottom:], out=mask[bottom:])
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -56,6 +56,8 @@ def test_hair_is_looked_for_round_heads_without_a_face(reds: Reds, finder: Reds)
     image = picture(400, 600, (1, 520, 40, 40))
     image[20:38, 520:560, 0] = 120
     image[150:390, 150:250] = (150, 30, 30)
+    # Red enough for a body, not for hair.
+    image[220:390, 150:250, 0] = 100
     faces = Blobs(threshold="0.7")
     segmenter = HairSegmenter(model=reds, face_model=faces, finder_model=finder, quality="fast")
     mask = segmenter.segment(image).mask
@@ -66,6 +68,26 @@ def test_hair_is_looked_for_round_heads_without_a_face(reds: Reds, finder: Reds)
     assert not mask[320:, 150:250].any()
     one = HairSegmenter(model=reds, face_model=faces, finder_model=finder, max_faces=1)
     assert not one.segment(image).mask[150:].any()
+
+
+def test_hair_that_hangs_down_beyond_the_view_is_followed(reds: Reds) -> None:
+    """The view of a face of 40 pixels is 140 high; hair hangs to 200 below, a scarf from 240 on."""
+    image = picture(480, 320, (1, 140, 60, 40))
+    image[40:300, 110:135, 0] = 120
+    image[340:400, 110:250, 0] = 120
+    segmenter = HairSegmenter(model=reds, face_model=Blobs(), max_faces=1, quality="fast")
+    mask = segmenter.segment(image).mask
+    assert len(reds.views) == 2
+    assert mask[50:290, 115:130].min() > 0.5
+    assert not mask[:, 160:].any()
+    # Frames of videos are looked at once.
+    with HairSegmenter("video", model=reds, face_model=Blobs(), quality="fast") as video:
+        assert not video.segment(image, 0.0).mask[170:].any()
+    assert len(reds.views) == 3
+    # A thread that reaches the view's end is no hair that hangs down.
+    image[100:, 112:135, 0] = image[0, 0, 0]
+    segmenter.segment(image)
+    assert len(reds.views) == 4
 
 
 class Nobody(Reds):

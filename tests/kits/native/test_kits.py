@@ -11,6 +11,7 @@ import ctypes
 import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from ctypes import byref
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -22,6 +23,7 @@ from palmkit import engine, kits
 from palmkit.kits.camera_motion import Similarity
 from palmkit.kits.image import Image, resize
 from palmkit.kits.kit import shipped_model
+from palmkit.kits.portrait.views import square_round
 from palmkit.kits.results import GESTURES
 from palmkit.kits.tracks import Tracker
 from tests.kits import drawn_hands
@@ -435,6 +437,20 @@ def test_hair(c: Library, networks: Networks, group: Image, part: Part | None) -
         expected = segmenter.segment(group, roi=part).mask
     assert expected.max() > 0.9
     near(kit(group, part, None, faces_of(faces), len(faces)), expected, OFF_MASK)
+
+
+def test_hair_that_hangs_down_beyond_the_view(c: Library, networks: Networks, group: Image) -> None:
+    kit = MaskKit(c, "hair", networks("hair"), options("masks"))
+    found = kits.detect_faces(group, max_faces=1, roi=(0, 0, 340, 480), quality="fast")
+    # Half as large and above the face: the view, 3.5 times as large, ends beside the eyes.
+    x, y, width, height = found.boxes[0].tolist()
+    box = (x + width / 4, y - 0.8 * height, width / 2, height / 2)
+    faces = replace(found, boxes=np.array([box], np.float32))
+    with kits.HairSegmenter(max_faces=1, quality="fast") as segmenter:
+        expected = segmenter.around(group, faces, (0, 0, 640, 480), None)
+    _, top, _, side = square_round(faces[0].box, 640, 480)
+    assert expected[round(top + side) + 2 :].max() > 0.9
+    near(kit(group, None, None, faces_of(faces), 1), expected, OFF_MASK)
 
 
 def test_hair_of_a_video(c: Library, networks: Networks) -> None:
