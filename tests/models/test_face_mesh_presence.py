@@ -1,0 +1,83 @@
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from palmkit.engine import convert, load, save
+from palmkit.kits import FaceDetector, Faces
+from palmkit.kits.kit import shipped_model
+from palmkit.models.face_mesh import presence
+from palmkit.models.face_mesh.presence import fitted, lines, places, with_presence
+
+
+def test_the_fit_is_where_the_likelihood_is_highest() -> None:
+    random = np.random.default_rng(0)
+    inputs = random.normal(0, (1, 20), (4000, 2)) + (3, -7)
+    chance = 1 / (1 + np.exp(-(2 * inputs[:, 0] - 0.1 * inputs[:, 1] - 6)))
+    is_face = random.random(4000) < chance
+    row = fitted(inputs, is_face, ridge=0.0)
+    np.testing.assert_allclose(row, (2, -0.1, -6), rtol=0.1)
+    share = 1 / (1 + np.exp(-(inputs @ row[:-1] + row[-1])))
+    full = np.concatenate([inputs, np.ones((4000, 1))], axis=1)
+    np.testing.assert_allclose(full.T @ (share - is_face), 0, atol=1e-6)
+    # The ridge draws weights towards none, and not the share of faces.
+    drawn = fitted(inputs, is_face, ridge=1e6)
+    assert np.abs(drawn[:-1]).max() < 0.01
+    assert 1 / (1 + np.exp(-drawn[-1])) == pytest.approx(is_face.mean(), abs=0.02)
+
+
+def test_only_presence_changes(tmp_path: Any) -> None:
+    before = convert(shipped_model("face_mesh"))
+    width = before.constants[presence.WEIGHT].shape[1]
+    row = np.append(np.zeros(width), np.log(3.0))
+    save(with_presence(before, row), tmp_path / "mesh.palm", weights="smallest", shapes=[])
+    picture = np.random.default_rng(1).random((1, 160, 160, 3)).astype(np.float32) * 255
+    own, made = (
+        load(each).run({"image": picture})
+        for each in (shipped_model("face_mesh"), tmp_path / "mesh.palm")
+    )
+    assert made["presence"][0, 0] == pytest.approx(0.75, abs=1e-5)
+    assert own["presence"][0, 0] < 0.5
+    for name in ("points", "visibility"):
+        np.testing.assert_array_equal(own[name], made[name])
+
+
+class Everywhere:
+    """A detector that finds a face of 50 pixels in any picture."""
+
+    def detect(self, picture: NDArray[np.uint8]) -> Faces:
+        keypoints = np.array([[[20, 20], [40, 20], [30, 30], [22, 40], [38, 40]]], np.float32)
+        boxes, scores = np.array([[5, 5, 50, 50]], np.float32), np.ones(1, np.float32)
+        return Faces(picture.shape[1], picture.shape[0], boxes, scores, keypoints)
+
+
+def test_crops_are_of_faces_and_of_what_is_none() -> None:
+    picture = np.zeros((100, 120, 3), np.uint8)
+    detectors = (cast(FaceDetector, Everywhere()),)
+    entry = {"file": "a.jpg", "set": "grocery", "part": "train", "faces": [], "ignored": []}
+
+    def kinds(**changed: Any) -> list[str]:
+        return [place.kind for place in places(entry | changed, picture, detectors)]
+
+    crops = presence.NEAR + presence.FAR
+    assert kinds() == ["crop"] * crops + ["found"]
+    assert kinds(part="dev") == ["crop"] * 3 + ["found"]
+    # What a detector finds in a picture of hands may be the face behind them.
+    assert kinds(set="obb") == ["crop"] * crops
+    assert kinds(set="oi_crowd") == kinds(ignored=[[0, 0, 9, 9]]) == []
+    face = [10, 10, 50, 60, 20, 20, 40, 20, 30, 30, 22, 40, 38, 40, 1]
+    small, unknown = [*face[:2], 15, 17, *face[4:]], [float("nan"), *face[1:]]
+    assert kinds(faces=[face] * 5) == ["face"] * 2 * presence.MOST
+    assert kinds(faces=[face, small, unknown], part="dev") == ["face"]
+
+
+def test_what_passes_is_told_by_part_and_size() -> None:
+    kind = np.array(["face", "face", "crop", "found", "face", "crop"])
+    side = np.array([10.0, 30, 30, 30, 30, 30])
+    part = np.array(["dev", "dev", "dev", "dev", "train", "validation"])
+    seen = presence.Seen(np.zeros((6, 2)), np.zeros(6), kind, side, part)
+    assert list(lines(seen, np.array([1.0, -1, 1, -1, 1, -1]))) == [
+        "validation: 0 of 1 crops, 0 of 0 found, 0 of 0 smaller faces, 0 of 0 larger faces",
+        "dev: 1 of 1 crops, 0 of 1 found, 1 of 1 smaller faces, 0 of 1 larger faces",
+    ]
