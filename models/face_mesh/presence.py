@@ -5,8 +5,10 @@ last row of the layer that gives `presence`, and prints what passes for a face b
 validation and of dev. The network's own training shows it whole and near faces, and few things that
 look like one; here are faces of eight pixels and more as the detector's labels place them, crops of
 pictures without anybody, and what the detectors would take for a face there. It is a logistic
-regression on the layer's inputs, in which each counts the same; its bias is set so that on the
-validation part as many larger faces pass as before. The rest of the file stays, to the bit.
+regression on the layer's inputs; its bias is set so that on the validation part as many larger
+faces pass as before. `--found` is how much what detectors find counts there: of .3, .5 and 1 the
+most that loses none of the smaller faces of that part, either. The rest of the file stays, to the
+bit.
 """
 
 from __future__ import annotations
@@ -142,10 +144,11 @@ def look(graph: Graph, data: Path, entries: list[dict[str, Any]], file: Path) ->
     return Seen(inputs, logits, kinds, sides, parts)
 
 
-def fitted(inputs: Array, is_face: Array, ridge: float = RIDGE) -> Array:
+def fitted(inputs: Array, is_face: Array, weight: Array, ridge: float = RIDGE) -> Array:
     """Return a logistic regression, float64[m + 1], the last one the bias, by Newton's method.
 
-    inputs: float64[n, m]. is_face: bool[n]. ridge: of the squares, in units of each input's spread.
+    inputs: float64[n, m]. is_face: bool[n]. weight: float64[n], how much each counts. ridge: of
+    the squares, in units of each input's spread.
     """
     mean, spread = inputs.mean(axis=0), inputs.std(axis=0) + 1e-6
     full = np.concatenate([(inputs - mean) / spread, np.ones((len(inputs), 1))], axis=1)
@@ -153,8 +156,8 @@ def fitted(inputs: Array, is_face: Array, ridge: float = RIDGE) -> Array:
     found = np.zeros(full.shape[1])
     for _ in range(50):
         share = 1 / (1 + np.exp(-full @ found))
-        slope = full.T @ (share - is_face) + shrink @ found
-        curve = (full * (share * (1 - share))[:, None]).T @ full + shrink
+        slope = full.T @ (weight * (share - is_face)) + shrink @ found
+        curve = (full * (weight * share * (1 - share))[:, None]).T @ full + shrink
         step = np.linalg.solve(curve, slope)
         found -= step
         if np.abs(step).max() < 1e-9:
@@ -197,11 +200,14 @@ def main(arguments: Iterable[str] | None = None) -> None:
     parser.add_argument("labels", type=Path, help="labels.jsonl of the face detector")
     parser.add_argument("model", type=Path, help="face_mesh.palm or face_mesh_best.palm")
     parser.add_argument("out", type=Path, help="the file that is written")
+    parser.add_argument("--found", type=float, default=1.0, help="weight of what detectors find")
     options = parser.parse_args(None if arguments is None else list(arguments))
     graph = convert(options.model)
     seen = look(graph, options.data, read_labels(options.labels), options.out)
     chosen = seen.part == "train"
-    row = fitted(seen.inputs[chosen], seen.kind[chosen] == "face")
+    kind = seen.kind[chosen]
+    weight = np.where(kind == "found", options.found, 1.0)
+    row = fitted(seen.inputs[chosen], kind == "face", weight)
     kept = (seen.part == "validation") & (seen.kind == "face") & (seen.side >= LARGE)
     lost = float((seen.logits[kept] <= 0).mean())
     row[-1] = -np.quantile((seen.inputs @ row[:-1])[kept], lost)

@@ -16,13 +16,21 @@ def test_the_fit_is_where_the_likelihood_is_highest() -> None:
     inputs = random.normal(0, (1, 20), (4000, 2)) + (3, -7)
     chance = 1 / (1 + np.exp(-(2 * inputs[:, 0] - 0.1 * inputs[:, 1] - 6)))
     is_face = random.random(4000) < chance
-    row = fitted(inputs, is_face, ridge=0.0)
+    each = np.ones(4000)
+    row = fitted(inputs, is_face, each, ridge=0.0)
     np.testing.assert_allclose(row, (2, -0.1, -6), rtol=0.1)
     share = 1 / (1 + np.exp(-(inputs @ row[:-1] + row[-1])))
     full = np.concatenate([inputs, np.ones((4000, 1))], axis=1)
     np.testing.assert_allclose(full.T @ (share - is_face), 0, atol=1e-6)
+    # Half of the weight is half of the crops.
+    half = np.where(np.arange(4000) < 2000, 1.0, 0.0)
+    np.testing.assert_allclose(
+        fitted(inputs, is_face, half, ridge=0.0)[:-1],
+        fitted(inputs[:2000], is_face[:2000], each[:2000], ridge=0.0)[:-1],
+        rtol=1e-6,
+    )
     # The ridge draws weights towards none, and not the share of faces.
-    drawn = fitted(inputs, is_face, ridge=1e6)
+    drawn = fitted(inputs, is_face, each, ridge=1e6)
     assert np.abs(drawn[:-1]).max() < 0.01
     assert 1 / (1 + np.exp(-drawn[-1])) == pytest.approx(is_face.mean(), abs=0.02)
 
