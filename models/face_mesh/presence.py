@@ -3,12 +3,11 @@
 `python -m palmkit.models.face_mesh.presence DATA LABELS MODEL OUT` writes OUT, MODEL with another
 last row of the layer that gives `presence`, and prints what passes for a face before and after, of
 validation and of dev. The network's own training shows it whole and near faces, and few things that
-look like one; here are faces of eight pixels and more as the detector's labels place them, crops of
-pictures without anybody, and what the detectors would take for a face there. It is a logistic
-regression on the layer's inputs; its bias is set so that on the validation part as many larger
-faces pass as before. `--found` is how much what detectors find counts there: of .3, .5 and 1 the
-most that loses none of the smaller faces of that part, either. The rest of the file stays, to the
-bit.
+look like one; here are faces of eight pixels and more as the detector's labels place them, the same
+partly hidden, up to half of them, behind what another crop shows, crops of pictures without
+anybody, and what the detectors would take for a face there. It is a logistic regression on the
+layer's inputs, drawn towards the row that is there; its bias is set so that on the validation part
+as many larger faces pass as before. The rest of the file stays, to the bit.
 """
 
 from __future__ import annotations
@@ -44,18 +43,23 @@ FOUND = 0.12
 # The least side of a face, in pixels, and that from which on none is to be lost; the most of a
 # training picture.
 LEAST, LARGE, MOST = 8.0, 16.0, 3
+# The shares of a face that are hidden.
+HIDDEN = (0.15, 0.5)
 # Crops of a training picture without a face: near ones, as evaluate.py cuts them, and far ones.
 NEAR, FAR = 8, 4
-# Of the squares of the weights, inputs being of spread 1; a thousandth of what crops there are.
-RIDGE = 20.0
+# Of the squares of what weights change by, inputs being of spread 1: a fortieth of what crops there
+# are. With less, faces that are half hidden are lost, which the network's own training taught it.
+RIDGE = 1000.0
+# How much what the detectors find counts: no less is lost of smaller faces with more of it.
+OF_FOUND = 0.3
 
 
 class Seen(NamedTuple):
     """Crops as the network sees them.
 
-    inputs: float64[n, m], what the layer reads. logits: float64[n]. kind: "face", "crop" of a
-    picture without one, or "found" there by a detector, each. side: float64[n], of the face or the
-    crop, in pixels. part: "train", "validation" or "dev", each.
+    inputs: float64[n, m], what the layer reads. logits: float64[n]. kind: "face", "hidden" in part,
+    "crop" of a picture without one, or "found" there by a detector, each. side: float64[n], of the
+    face or the crop, in pixels. part: "train", "validation" or "dev", each.
     """
 
     inputs: Array
@@ -66,11 +70,15 @@ class Seen(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A crop of a picture: its kind, as Seen has it, and the side of face or crop, in pixels."""
+    """A crop of a picture: its kind, as Seen has it, and the side of face or crop, in pixels.
+
+    hidden: the share of the face that is, and from which side, an angle in radians.
+    """
 
     crop: Crop
     kind: str
     side: float
+    hidden: tuple[float, float] = (0.0, 0.0)
 
 
 def places(entry: dict[str, Any], picture: Picture, detectors: Detectors) -> Iterator[Place]:
@@ -96,6 +104,8 @@ def places(entry: dict[str, Any], picture: Picture, detectors: Detectors) -> Ite
         keypoints = faces[row, 4:14].reshape(5, 2)
         crop = crop_from_keypoints(keypoints, (left, top, right - left, bottom - top))
         yield Place(crop, "face", float(sides[row]))
+        hidden = float(random.uniform(*HIDDEN)), float(random.uniform(0, 2 * np.pi))
+        yield Place(crop, "hidden", float(sides[row]), hidden)
         if is_train:
             x, y, growth, turn = random.normal(0, (0.06, 0.06, 0.1, 0.1)).tolist()
             yield Place(crop.moved(x, y, float(np.exp(growth)), turn), "face", float(sides[row]))
@@ -115,6 +125,16 @@ def _elsewhere(
         yield Place(Crop(x, y, side, float(random.normal(0, 0.3))), "crop", side)
 
 
+def covered(drawn: Array, other: Array, place: Place) -> Array:
+    """Return a drawn crop, float32[h, w, 3], with `other` over the hidden side of its face."""
+    share, angle = place.hidden
+    side = len(drawn)
+    y, x = (np.mgrid[:side, :side] + 0.5) / side - 0.5
+    along = x * np.cos(angle) + y * np.sin(angle)
+    ends = place.side / place.crop.side * (0.5 - share)
+    return np.where((along > ends)[..., None], other, drawn)
+
+
 def look(graph: Graph, data: Path, entries: list[dict[str, Any]], file: Path) -> Seen:
     """Return all crops of the pictures as the network sees them.
 
@@ -132,11 +152,17 @@ def look(graph: Graph, data: Path, entries: list[dict[str, Any]], file: Path) ->
     )
     rows: list[Array] = []
     known: list[tuple[str, float, str]] = []
+    earlier = latest = np.zeros((side, side, 3), np.float32)
     for entry in entries:
         picture = read_picture(data, entry["file"])
         for place in places(entry, picture, detectors):
-            drawn = sample(picture, place.crop, side)[None].astype(np.float32)
-            rows.append(np.array(model.run({"image": drawn})[layer.inputs[0]][0], np.float64))
+            drawn = sample(picture, place.crop, side).astype(np.float32)
+            if place.kind == "hidden":
+                # The latest shows this face.
+                drawn = covered(drawn, earlier, place)
+            else:
+                earlier, latest = latest, drawn
+            rows.append(np.array(model.run({"image": drawn[None]})[layer.inputs[0]][0], np.float64))
             known.append((place.kind, place.side, entry["part"]))
     inputs = np.stack(rows)
     kinds, sides, parts = (np.asarray(each) for each in zip(*known, strict=True))
@@ -144,18 +170,21 @@ def look(graph: Graph, data: Path, entries: list[dict[str, Any]], file: Path) ->
     return Seen(inputs, logits, kinds, sides, parts)
 
 
-def fitted(inputs: Array, is_face: Array, weight: Array, ridge: float = RIDGE) -> Array:
-    """Return a logistic regression, float64[m + 1], the last one the bias, by Newton's method.
+def fitted(
+    inputs: Array, is_face: Array, weight: Array, logits: Array, ridge: float = RIDGE
+) -> Array:
+    """Return what to add to a row, float64[m + 1], the last one the bias, by Newton's method.
 
-    inputs: float64[n, m]. is_face: bool[n]. weight: float64[n], how much each counts. ridge: of
-    the squares, in units of each input's spread.
+    It makes the row a logistic regression. inputs: float64[n, m]. is_face: bool[n]. weight:
+    float64[n], how much each counts. logits: float64[n], what the row gives so far. ridge: of the
+    squares of the change, in units of each input's spread.
     """
     mean, spread = inputs.mean(axis=0), inputs.std(axis=0) + 1e-6
     full = np.concatenate([(inputs - mean) / spread, np.ones((len(inputs), 1))], axis=1)
     shrink = np.diag(np.append(np.full(inputs.shape[1], ridge), 0.0))
     found = np.zeros(full.shape[1])
     for _ in range(50):
-        share = 1 / (1 + np.exp(-full @ found))
+        share = np.exp(-np.logaddexp(0, -full @ found - logits))
         slope = full.T @ (weight * (share - is_face)) + shrink @ found
         curve = (full * (weight * share * (1 - share))[:, None]).T @ full + shrink
         step = np.linalg.solve(curve, slope)
@@ -184,6 +213,7 @@ def lines(seen: Seen, logits: Array) -> Iterator[str]:
         "found": seen.kind == "found",
         "smaller faces": faces & ~large,
         "larger faces": faces & large,
+        "hidden ones": (seen.kind == "hidden") & large,
     }
     for part in ("validation", "dev"):
         told: list[str] = []
@@ -200,14 +230,15 @@ def main(arguments: Iterable[str] | None = None) -> None:
     parser.add_argument("labels", type=Path, help="labels.jsonl of the face detector")
     parser.add_argument("model", type=Path, help="face_mesh.palm or face_mesh_best.palm")
     parser.add_argument("out", type=Path, help="the file that is written")
-    parser.add_argument("--found", type=float, default=1.0, help="weight of what detectors find")
     options = parser.parse_args(None if arguments is None else list(arguments))
     graph = convert(options.model)
     seen = look(graph, options.data, read_labels(options.labels), options.out)
     chosen = seen.part == "train"
     kind = seen.kind[chosen]
-    weight = np.where(kind == "found", options.found, 1.0)
-    row = fitted(seen.inputs[chosen], kind == "face", weight)
+    weight = np.where(kind == "found", OF_FOUND, 1.0)
+    is_face = np.isin(kind, ("face", "hidden"))
+    row = fitted(seen.inputs[chosen], is_face, weight, seen.logits[chosen])
+    row[:-1] += graph.constants[WEIGHT][-1]
     kept = (seen.part == "validation") & (seen.kind == "face") & (seen.side >= LARGE)
     lost = float((seen.logits[kept] <= 0).mean())
     row[-1] = -np.quantile((seen.inputs @ row[:-1])[kept], lost)

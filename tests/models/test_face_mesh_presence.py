@@ -6,9 +6,17 @@ from numpy.typing import NDArray
 
 from palmkit.engine import convert, load, save
 from palmkit.kits import FaceDetector, Faces
+from palmkit.kits.crop import Crop
 from palmkit.kits.kit import shipped_model
 from palmkit.models.face_mesh import presence
-from palmkit.models.face_mesh.presence import fitted, lines, places, with_presence
+from palmkit.models.face_mesh.presence import (
+    Place,
+    covered,
+    fitted,
+    lines,
+    places,
+    with_presence,
+)
 
 
 def test_the_fit_is_where_the_likelihood_is_highest() -> None:
@@ -16,8 +24,8 @@ def test_the_fit_is_where_the_likelihood_is_highest() -> None:
     inputs = random.normal(0, (1, 20), (4000, 2)) + (3, -7)
     chance = 1 / (1 + np.exp(-(2 * inputs[:, 0] - 0.1 * inputs[:, 1] - 6)))
     is_face = random.random(4000) < chance
-    each = np.ones(4000)
-    row = fitted(inputs, is_face, each, ridge=0.0)
+    each, none = np.ones(4000), np.zeros(4000)
+    row = fitted(inputs, is_face, each, none, ridge=0.0)
     np.testing.assert_allclose(row, (2, -0.1, -6), rtol=0.1)
     share = 1 / (1 + np.exp(-(inputs @ row[:-1] + row[-1])))
     full = np.concatenate([inputs, np.ones((4000, 1))], axis=1)
@@ -25,14 +33,18 @@ def test_the_fit_is_where_the_likelihood_is_highest() -> None:
     # Half of the weight is half of the crops.
     half = np.where(np.arange(4000) < 2000, 1.0, 0.0)
     np.testing.assert_allclose(
-        fitted(inputs, is_face, half, ridge=0.0)[:-1],
-        fitted(inputs[:2000], is_face[:2000], each[:2000], ridge=0.0)[:-1],
+        fitted(inputs, is_face, half, none, ridge=0.0)[:-1],
+        fitted(inputs[:2000], is_face[:2000], each[:2000], none[:2000], ridge=0.0)[:-1],
         rtol=1e-6,
     )
-    # The ridge draws weights towards none, and not the share of faces.
-    drawn = fitted(inputs, is_face, each, ridge=1e6)
-    assert np.abs(drawn[:-1]).max() < 0.01
-    assert 1 / (1 + np.exp(-drawn[-1])) == pytest.approx(is_face.mean(), abs=0.02)
+    # From any row on it is the same row; the ridge keeps to that row, but for the share of faces.
+    own = np.array((1.5, -0.1, -4.0))
+    logits = inputs @ own[:-1] + own[-1]
+    np.testing.assert_allclose(own + fitted(inputs, is_face, each, logits, 0.0), row, rtol=1e-6)
+    drawn = own + fitted(inputs, is_face, each, logits, 1e7)
+    np.testing.assert_allclose(drawn[:-1], own[:-1], atol=0.01)
+    share = 1 / (1 + np.exp(-(inputs @ drawn[:-1] + drawn[-1])))
+    assert share.mean() == pytest.approx(is_face.mean(), abs=0.02)
 
 
 def test_only_presence_changes(tmp_path: Any) -> None:
@@ -76,16 +88,28 @@ def test_crops_are_of_faces_and_of_what_is_none() -> None:
     assert kinds(set="oi_crowd") == kinds(ignored=[[0, 0, 9, 9]]) == []
     face = [10, 10, 50, 60, 20, 20, 40, 20, 30, 30, 22, 40, 38, 40, 1]
     small, unknown = [*face[:2], 15, 17, *face[4:]], [float("nan"), *face[1:]]
-    assert kinds(faces=[face] * 5) == ["face"] * 2 * presence.MOST
-    assert kinds(faces=[face, small, unknown], part="dev") == ["face"]
+    assert kinds(faces=[face] * 5) == ["face", "hidden", "face"] * presence.MOST
+    assert kinds(faces=[face, small, unknown], part="dev") == ["face", "hidden"]
+
+
+def test_a_share_of_the_face_is_hidden() -> None:
+    face, other = np.zeros((60, 60, 3), np.float32), np.ones((60, 60, 3), np.float32)
+    for angle, side in ((0.0, np.s_[:, 40:]), (np.pi / 2, np.s_[40:]), (np.pi, np.s_[:, :20])):
+        # Of a face of 40 of the crop's 60 columns a quarter is ten.
+        shown = covered(face, other, Place(Crop(5, 5, 30), "hidden", 20, (0.25, angle)))
+        expected = face.copy()
+        expected[side] = 1
+        np.testing.assert_array_equal(shown, expected)
 
 
 def test_what_passes_is_told_by_part_and_size() -> None:
-    kind = np.array(["face", "face", "crop", "found", "face", "crop"])
-    side = np.array([10.0, 30, 30, 30, 30, 30])
-    part = np.array(["dev", "dev", "dev", "dev", "train", "validation"])
-    seen = presence.Seen(np.zeros((6, 2)), np.zeros(6), kind, side, part)
-    assert list(lines(seen, np.array([1.0, -1, 1, -1, 1, -1]))) == [
-        "validation: 0 of 1 crops, 0 of 0 found, 0 of 0 smaller faces, 0 of 0 larger faces",
-        "dev: 1 of 1 crops, 0 of 1 found, 1 of 1 smaller faces, 0 of 1 larger faces",
+    kind = np.array(["face", "face", "crop", "found", "face", "crop", "hidden"])
+    side = np.array([10.0, 30, 30, 30, 30, 30, 30])
+    part = np.array(["dev", "dev", "dev", "dev", "train", "validation", "dev"])
+    seen = presence.Seen(np.zeros((7, 2)), np.zeros(7), kind, side, part)
+    assert list(lines(seen, np.array([1.0, -1, 1, -1, 1, -1, 1]))) == [
+        "validation: 0 of 1 crops, 0 of 0 found, 0 of 0 smaller faces, 0 of 0 larger faces,"
+        " 0 of 0 hidden ones",
+        "dev: 1 of 1 crops, 0 of 1 found, 1 of 1 smaller faces, 0 of 1 larger faces,"
+        " 1 of 1 hidden ones",
     ]
