@@ -20,18 +20,11 @@ import numpy as np
 from palmkit.engine.compress.quantize import Settings, quantize
 from palmkit.engine.ir import Array
 from palmkit.kits.crop import Crop, sample
+from palmkit.kits.kit import shipped_model
 
 MODELS = Path(__file__).parent
 # The weight of likelihoods beside points: most of them are near 0 or 1 and stay there.
 SURE = 0.02
-# The side of the mask networks' input.
-SIDES = {
-    "portrait": 256,
-    "portrait_best": 320,
-    "hair": 256,
-    "hair_best": 256,
-    "person_finder": 128,
-}
 SETTINGS: Mapping[str, Settings] = {
     "min-max alone": Settings("min_max", equalised=False, corrected=False),
     "KL alone": Settings("kl", equalised=False, corrected=False),
@@ -75,7 +68,7 @@ def masks(
     task = evaluate.pictures_of(name)
     cases = _some(read_samples(data, work / "masks", task, part), pictures)
     rows = _some((row for row in read_rows(data) if row["split"] != "dev"), calibration)
-    side = SIDES[name]
+    side = evaluate.Network(shipped_model(name)).size
     samples = [
         {"image": stretched(read_rgba(data, row["file"])[0], side).astype(np.float32)[None]}
         for row in rows

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from tqdm import tqdm
 
 from palmkit.kits.boxes import corners, iou
@@ -270,6 +271,22 @@ def measure(
     return means, tally.spreads()
 
 
+def near(random: np.random.Generator) -> tuple[float, npt.NDArray[np.float64]]:
+    """Draw how large a crop without a face is, and float64[2] where, in shares of the picture."""
+    return random.uniform(0.4, 1.2), random.uniform(0.3, 0.7, 2)
+
+
+def crop_without_face(
+    shape: Sequence[int],
+    share: float,
+    around: npt.NDArray[np.float64],
+    random: np.random.Generator,
+) -> Crop:
+    """Return a slightly turned crop of a picture of this shape; share: of its shorter side."""
+    x, y = (around * (shape[1], shape[0])).tolist()
+    return Crop(x, y, float(min(shape[:2]) * share), float(random.normal(0, 0.3)))
+
+
 def absent_share(data: Path, files: Sequence[str], contender: Contender) -> float:
     """Return the share of crops without a face that are called absent."""
     right: list[bool] = []
@@ -277,9 +294,7 @@ def absent_share(data: Path, files: Sequence[str], contender: Contender) -> floa
         picture = read_picture(data, file)
         random = np.random.default_rng(len(file) + picture.shape[0])
         for _ in range(3):
-            side = float(min(picture.shape[:2]) * random.uniform(0.4, 1.2))
-            x, y = random.uniform(0.3, 0.7, 2) * (picture.shape[1], picture.shape[0])
-            crop = Crop(float(x), float(y), side, float(random.normal(0, 0.3)))
+            crop = crop_without_face(picture.shape, *near(random), random)
             right.append(contender.at(picture, crop).presence <= 0.5)
     return round(float(np.mean(right)), 4)
 

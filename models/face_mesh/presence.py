@@ -28,7 +28,7 @@ from palmkit.kits.face.crop import crop_from_keypoints
 from palmkit.kits.kit import input_side
 from palmkit.models.face_detector.dataset import read_labels
 from palmkit.models.face_detector.labels import read_picture
-from palmkit.models.face_mesh.evaluate import NEGATIVES
+from palmkit.models.face_mesh.evaluate import NEGATIVES, crop_without_face, near
 from palmkit.models.face_mesh.teacher import Picture
 
 Detectors: TypeAlias = Sequence[FaceDetector]
@@ -115,14 +115,12 @@ def _elsewhere(
     shape: Sequence[int], random: np.random.Generator, is_train: bool
 ) -> Iterator[Place]:
     """Yield crops of a picture without a face; as evaluate.py has them but in training."""
-    short, size = min(shape[:2]), (shape[1], shape[0])
     for number in range(NEAR + FAR if is_train else 3):
-        share, around = random.uniform(0.4, 1.2), random.uniform(0.3, 0.7, 2)
+        share, around = near(random)
         if number >= NEAR:
             share, around = np.exp(random.uniform(np.log(0.1), np.log(0.5))), random.random(2)
-        x, y = (around * size).tolist()
-        side = float(short * share)
-        yield Place(Crop(x, y, side, float(random.normal(0, 0.3))), "crop", side)
+        crop = crop_without_face(shape, share, around, random)
+        yield Place(crop, "crop", crop.side)
 
 
 def covered(drawn: Array, other: Array, place: Place) -> Array:
