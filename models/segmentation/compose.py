@@ -33,6 +33,9 @@ PATCHED, PATCH = 0.2, (0.3, 0.8)
 # Share of the pictures as they are, of hair, in which someone gets a hat on; of those hats, the
 # share with the look of other cloth.
 HATTED, CLOTHED = 0.3, 0.4
+# Share of the pictures, of portraits, in which an animal is before whatever is there, as in
+# somebody's arms or on a lead; its longer side in shares of the view's.
+BEFORE, ANIMAL = 0.2, (0.15, 0.9)
 
 
 class Batch(NamedTuple):
@@ -156,6 +159,8 @@ class Composer:
         target = torch.cat([torch.lerp(target[:alone], above.target, share), target[alone:]])
         weight = torch.cat([torch.lerp(weight[:alone], above.weight, share), weight[alone:]])
 
+        if bank.has_animals:
+            image, target, weight = self.hidden(Batch(image, target, weight))
         image = torch.cat([image, scene[moved:], self.blank(bare[1])])
         nothing = torch.zeros_like(image[: sum(bare), :1])
         target = torch.cat([target, nothing])
@@ -222,6 +227,26 @@ class Composer:
         bare = plain.target[:count] * (1 - share)
         mixed = (image, bare, weight, plain.alpha[:count])
         return Layer(*(torch.cat(pair) for pair in zip(mixed, rest, strict=True)))
+
+    def hidden(self, batch: Batch) -> Batch:
+        """Set an animal before the last ones: it is nobody, and hides who is behind it."""
+        bank, device = self.bank, self.bank.device
+        count = round(BEFORE * len(batch.images))
+        rows = drawn_rows(bank.animal_weights, count)
+        box = bank.people[rows]
+        share = uniform(*map(np.log, ANIMAL), count, 1, device=device).exp()
+        wide = (0.15 * torch.randn(count, 2, device=device)).exp()
+        frame = Frame(box[:, :2] + box[:, 2:] / 2, box[:, 2:].amax(1, keepdim=True) / share * wide)
+        place = self.size * uniform(0.1, 0.9, count, 2, device=device)
+        animal = self.placed(rows, self.matrix(frame), frame, place)
+        before = (self.recolour(animal.image), animal.target, animal.weight)
+        rest = len(batch.images) - count
+        return Batch(
+            *(
+                torch.cat([each[:rest], torch.lerp(each[rest:], new, animal.alpha)])
+                for each, new in zip(batch, before, strict=True)
+            )
+        )
 
     def dyed(self, image: Tensor, alpha: Tensor) -> Tensor:
         """Give hats another colour, or another cloth with the same folds."""

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from PIL import Image
 
+from palmkit.models.segmentation.animals import animal_mask, animals
 from palmkit.models.segmentation.hats import hat_mask, hats
 from palmkit.models.segmentation.sets import EMPTY, KINDS, TRUTHS
 from palmkit.models.training.pack import read_pack, write_pack
@@ -97,8 +98,8 @@ TRUST = {
 }
 # Longest side in the pack, of pictures with a true mask and of others.
 LONG_SIDE, TRUE_LONG_SIDE = 256, 320
-# The set of hats alone, which are put on others.
-HATS = "hats"
+# The sets of hats alone, which are put on others, and of animals alone, which are set before them.
+HATS, ANIMALS = "hats", "animals alone"
 # People without a mask of the kind, for whom the guide alone speaks; share of the pictures, all of
 # those that have other labels.
 UNKNOWN_SHARES = {
@@ -202,13 +203,15 @@ def pack(
             entry["hat"] = entry["file"] in hats().worn | hats().uncut
         worn = [entry for entry in entries if entry["file"] in hats().worn]
         entries += [{**entry, "set": HATS} for entry in worn]
+    if kind == "person":
+        cut = [entry for entry in entries if entry["file"] in animals()]
+        entries += [{**entry, "set": ANIMALS} for entry in cut]
+    by_hand = {*truth, HATS, ANIMALS}
     out.mkdir(parents=True, exist_ok=True)
 
     def picture(entry: dict[str, Any]) -> Bytes:
         content = read_rgba(data, entry["file"])[0]
-        scale = (TRUE_LONG_SIDE if entry["set"] in {*truth, HATS} else LONG_SIDE) / max(
-            content.shape
-        )
+        scale = (TRUE_LONG_SIDE if entry["set"] in by_hand else LONG_SIDE) / max(content.shape)
         if scale >= 1:
             return content
         for key in ("faces", "people"):
@@ -218,6 +221,10 @@ def pack(
         return np.asarray(Image.fromarray(content).resize(size, Image.Resampling.BOX))
 
     def mask_of(entry: dict[str, Any]) -> Image.Image:
+        if entry["set"] == ANIMALS:
+            alpha = animal_mask(read_rgba(data, entry["file"])[0], animals()[entry["file"]])
+            nobody = np.zeros_like(alpha)
+            return Image.fromarray(np.uint8(255 * np.stack([nobody, nobody + 1, alpha], -1)))
         with Image.open(labels / kind / name_of(entry["file"])) as image:
             image.load()
         if entry.get("hat"):
@@ -231,7 +238,7 @@ def pack(
             buffer = io.BytesIO()
             image = mask_of(entry)
             # Edges that teachers draw are not trusted, so half the size holds all.
-            small = image if entry["set"] in {*truth, HATS} else image.reduce(2)
+            small = image if entry["set"] in by_hand else image.reduce(2)
             if small is not image:
                 small = Image.fromarray(np.uint8(np.round(np.asarray(small) / 51)) * 51)
             small.save(buffer, "WEBP", lossless=True, method=4, exact=True)
@@ -279,7 +286,8 @@ class Bank:
     the largest person known otherwise where there is no mask.
     weights: for drawing pictures as they are; cut_weights: of those of which someone can be cut
     out; empty_weights: of those without anybody; hat_weights: of hats, of which the mask says that
-    there is no hair, and the hat may be cut out.
+    there is no hair, and the hat may be cut out; animal_weights: likewise of animals, whose boxes
+    people has.
     """
 
     def __init__(self, folder: Path, task: str, device: torch.device) -> None:
@@ -313,17 +321,18 @@ class Bank:
         people = np.zeros((count, 4), np.float32)
         weights = np.zeros(count, np.float64)
         trust = np.ones(count, np.float32)
-        cut, empty, hat = np.zeros(count), np.zeros(count), np.zeros(count)
+        cut, empty, hat, animal = np.zeros((4, count))
         names = [entry["set"] for entry in entries]
         for row, entry in enumerate(entries):
             faces[row] = largest(entry["faces"])
             people[row] = largest(entry.get("people", []))
             if kind == "person" and entry[kind] != "unknown":
-                people[row] = box_of(masks[row][..., 0])
+                people[row] = box_of(masks[row][..., 2 if entry["set"] == ANIMALS else 0])
             weights[row] = SET_WEIGHTS[task].get(entry["set"], 0) / names.count(entry["set"])
             if entry.get("hat"):
                 weights[row] *= HAT_WEIGHT
             hat[row] = entry["set"] == HATS
+            animal[row] = entry["set"] == ANIMALS
             trust[row] = TRUST[task].get(entry["set"], 1.0)
             cut[row] = CUT_WEIGHTS[task].get(entry["set"], 0.0) / names.count(entry["set"])
             empty[row] = (entry["set"] in EMPTY) * SCENE_WEIGHTS.get(entry["set"], 1.0)
@@ -334,8 +343,8 @@ class Bank:
         self.weights = cumulative(weights * ~is_cutout, device)
         self.cut_weights = cumulative(cut, device)
         self.empty_weights = cumulative(empty, device)
-        self.hat_weights = cumulative(hat, device)
-        self.has_hats = bool(hat.any())
+        self.hat_weights, self.animal_weights = (cumulative(each, device) for each in (hat, animal))
+        self.has_hats, self.has_animals = bool(hat.any()), bool(animal.any())
 
 
 def main(arguments: Iterable[str] | None = None) -> None:

@@ -1,15 +1,12 @@
 """Hats in the training of the hair mask: found by their place, put on others, taught as no hair."""
 
-import io
-import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from palmkit.models.segmentation.hats import hat_mask, hats
+from tests.models.segmentation_pack import Made, pack_made
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 SKIN, HAT, HAIR, GROUND = (200, 150, 125), (40, 60, 150), (60, 40, 30), (120, 130, 120)
@@ -50,28 +47,14 @@ def test_hats_are_put_on_heads_and_are_no_hair(tmp_path: Path) -> None:
     from palmkit.models.segmentation.dataset import HATS, Bank
     from palmkit.models.segmentation.frames import Frame
 
-    entries: list[dict[str, Any]] = []
-    pictures, masks = io.BytesIO(), io.BytesIO()
+    made: list[Made] = []
     for name in ("ccp", HATS, "backgrounds"):
         label = np.zeros((96, 96, 3), np.uint8)
         label[..., 1] = 255
         label[20:40, 30:66, 2 if name == HATS else 0] = 255
-        entry: dict[str, Any] = {
-            "set": name, "file": name, "faces": [[36, 36, 24, 28]], "hat": name == HATS,
-        }  # fmt: skip
-        for content, target in ((np.full_like(label, 130), pictures), (label, masks)):
-            blob = io.BytesIO()
-            Image.fromarray(content).save(blob, "WEBP", lossless=True, exact=True)
-            place = [target.tell(), blob.tell()]
-            target.write(blob.getvalue())
-            if target is pictures:
-                entry["start"], entry["size"] = place
-            else:
-                entry["hair"] = True if name == "backgrounds" else place
-        entries.append(entry)
-    (tmp_path / "pictures.bin").write_bytes(pictures.getvalue())
-    (tmp_path / "masks.bin").write_bytes(masks.getvalue())
-    (tmp_path / "labels.json").write_text(json.dumps(entries))
+        entry = {"set": name, "faces": [[36, 36, 24, 28]], "hat": name == HATS}
+        made.append(Made(np.full_like(label, 130), None if name == "backgrounds" else label, entry))
+    pack_made(tmp_path, made, ("hair",))
     torch.manual_seed(1)
     bank = Bank(tmp_path, "hair", torch.device("cpu"))
     assert bank.has_hats
