@@ -1,9 +1,10 @@
 """Who may import whom; the engine knows nothing of kits."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
-import pytest
+from tests.case_groups import in_groups
 
 ROOT = Path(__file__).parents[1]
 MAY_IMPORT: dict[str, set[str]] = {
@@ -26,6 +27,7 @@ ENGINE_ORDER = (
 FILES = [f for folder in MAY_IMPORT for f in sorted((ROOT / folder).rglob("*.py"))]
 
 
+@cache
 def imported(file: Path) -> list[str]:
     names: list[str] = []
     for node in ast.walk(ast.parse(file.read_text())):
@@ -43,7 +45,15 @@ def is_within(name: str, part: str) -> bool:
     return name == f"palmkit.{part}" or name.startswith(f"palmkit.{part}.")
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda f: str(f.relative_to(ROOT)))
+def package(file: Path) -> str:
+    return ".".join(file.parent.relative_to(ROOT).parts[:2])
+
+
+def path(file: Path) -> str:
+    return str(file.relative_to(ROOT))
+
+
+@in_groups("file", FILES, package, path)
 def test_imports_only_lower_layers(file: Path) -> None:
     here = file.relative_to(ROOT).parts[0]
     for name in imported(file):
@@ -61,9 +71,7 @@ def engine_level(path: str) -> int | None:
     return None
 
 
-@pytest.mark.parametrize(
-    "file", sorted((ROOT / "engine").rglob("*.py")), ids=lambda f: str(f.relative_to(ROOT))
-)
+@in_groups("file", sorted((ROOT / "engine").rglob("*.py")), package, path)
 def test_engine_imports_only_lower_parts(file: Path) -> None:
     parts = file.relative_to(ROOT / "engine").with_suffix("").parts
     here = engine_level(parts[0])

@@ -15,6 +15,7 @@ from palmkit.engine.backends.options import DEFAULTS
 from palmkit.engine.backends.partition import compile_parts
 from palmkit.engine.ir import DTYPES, Array, Graph, Known, Node, Type, numpy_dtype
 from palmkit.engine.ops import Case, Op, Undetermined, infer_node, registry, run_reference
+from tests.case_groups import in_groups
 from tests.engine.test_ops import arrays, assert_close, foreign_names, versions
 
 onnx: Any = pytest.importorskip("onnx")
@@ -83,7 +84,7 @@ def typed_cases() -> Iterator[Typed]:
                     yield Typed(op, case, parameter, places, dtype)
 
 
-@pytest.mark.parametrize("typed", list(typed_cases()), ids=str)
+@in_groups("typed", typed_cases(), lambda typed: typed.op.name, str)
 def test_dtype(typed: Typed) -> None:
     op, inputs = typed.op, typed.arrays()
     names = tuple("" if x is None else f"x{i}" for i, x in enumerate(inputs))

@@ -1,7 +1,7 @@
 """Every case of every op: each backend against numpy, and numpy against ONNX Runtime."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -20,6 +20,7 @@ from palmkit.engine.ops import (
     registry,
     run_reference,
 )
+from tests.case_groups import in_groups
 from tests.engine.refusals import attempt, expected, expected_reason, supports
 
 CASES = [(op, case) for op in registry().values() for case in op.cases]
@@ -36,7 +37,14 @@ def label(value: object) -> str:
     return " ".join([*inputs, *(f"{key}={attr}" for key, attr in value.attrs.items())])
 
 
-every_case = pytest.mark.parametrize(("op", "case"), CASES, ids=label)
+def by_op(
+    cases: Iterable[tuple[Op, Case]], label: Callable[[Case], str] = label
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator that makes a check of `op` and `case` a test for each op."""
+    return in_groups("op, case", cases, lambda case: case[0].name, lambda case: label(case[1]))
+
+
+every_case = by_op(CASES)
 
 
 def random_array(type: Type, seed: int) -> Array:
@@ -104,6 +112,10 @@ def assert_close(got: Array, wanted: Array, pure: bool = True) -> None:
 @pytest.mark.parametrize("backend", BACKENDS)
 @every_case
 def test_backend(backend: str, op: Op, case: Case) -> None:
+    check_backend(backend, op, case)
+
+
+def check_backend(backend: str, op: Op, case: Case) -> None:
     graph, inputs = one_node(op, case), arrays(case)
     if BACKENDS[backend].missing():
         pytest.skip(f"backend {backend} is not here")
@@ -137,7 +149,7 @@ UNARY = [
 @pytest.mark.parametrize("op", UNARY, ids=label)
 def test_nan_and_infinity_go_through(backend: str, op: Op) -> None:
     tiled = np.tile(SPECIAL, 7)
-    test_backend(backend, op, Case((tiled,)))
+    check_backend(backend, op, Case((tiled,)))
 
 
 @every_case

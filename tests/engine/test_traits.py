@@ -8,7 +8,7 @@ import pytest
 from palmkit.engine.ir import Array, Node
 from palmkit.engine.ops import Case, Op, find, input_names, registry, run_reference
 from palmkit.engine.ops.traits import Layer, Movement, Traits
-from tests.engine.test_ops import arrays, assert_close, label
+from tests.engine.test_ops import arrays, assert_close, by_op
 
 
 def cases_of(test: Callable[[Traits], bool]) -> Iterator[tuple[Op, Case]]:
@@ -18,8 +18,10 @@ def cases_of(test: Callable[[Traits], bool]) -> Iterator[tuple[Op, Case]]:
             yield from ((op, case) for case in op.cases)
 
 
-def every_case_of(test: Callable[[Traits], bool]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize(("op", "case"), list(cases_of(test)), ids=label)
+def every_case_of(
+    test: Callable[[Traits], bool],
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    return by_op(cases_of(test))
 
 
 def run(op: Op, case: Case, inputs: list[Array | None]) -> list[Array]:

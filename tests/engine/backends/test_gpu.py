@@ -23,7 +23,7 @@ from palmkit.engine.ir import Array, Graph, Node, Type
 from palmkit.engine.ops import Case, Op, run_reference
 from tests.engine.backends.gpu_objects import objects
 from tests.engine.refusals import attempt, expected, expected_reason, supports
-from tests.engine.test_ops import CASES, SPECIAL, UNARY, arrays, label, one_node
+from tests.engine.test_ops import CASES, SPECIAL, UNARY, arrays, by_op, label, one_node
 
 KIND = os.environ.get("GPU", "software")
 NAME = f"gpu:{KIND}"
@@ -43,12 +43,12 @@ def chosen() -> list[tuple[Op, Case]]:
     """All cases, or the first two of each operator and the last."""
     if EVERY:
         return CASES
-    by_op: dict[str, list[tuple[Op, Case]]] = {}
+    of_ops: dict[str, list[tuple[Op, Case]]] = {}
     for op, case in CASES:
-        by_op.setdefault(op.name, []).append((op, case))
+        of_ops.setdefault(op.name, []).append((op, case))
     return [
         case
-        for name, cases in by_op.items()
+        for name, cases in of_ops.items()
         if supports(NAME, name)
         for case in (*cases[:2], *cases[2:][-1:])
     ]
@@ -65,7 +65,7 @@ def assert_near(got: Array, wanted: Array) -> None:
     np.testing.assert_allclose(got, wanted, rtol=0, atol=atol)
 
 
-@pytest.mark.parametrize(("op", "case"), chosen(), ids=label)
+@by_op(chosen())
 def test_operators(op: Op, case: Case) -> None:
     graph, inputs = one_node(op, case), arrays(case)
     program, reason = attempt(NAME, graph)

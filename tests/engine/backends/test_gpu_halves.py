@@ -26,7 +26,7 @@ from tests.engine.backends.test_gpu import (
     chosen,
     inputs_of,
 )
-from tests.engine.test_ops import arrays, label, one_node
+from tests.engine.test_ops import arrays, by_op, one_node
 
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"{NAME}: {MISSING}")
 
@@ -86,7 +86,7 @@ def between_halves(op: Op, case: Case) -> tuple[Graph, dict[str, Array], list[Ar
     return graph, inputs, results
 
 
-@pytest.mark.parametrize(("op", "case"), chosen(), ids=label)
+@by_op(chosen())
 def test_operators_between_halves(op: Op, case: Case) -> None:
     graph, inputs, wanted = between_halves(op, case)
     program, reason = attempt_low(graph)

@@ -17,6 +17,7 @@ onnx: Any = pytest.importorskip("onnx")
 if tuple(map(int, onnx.__version__.split(".")[:2])) < (1, 22):
     pytest.skip("some expected outputs were put right in onnx 1.22", allow_module_level=True)
 
+from tests.case_groups import in_groups  # noqa: E402
 from tests.engine.converters.onnx_suite import (  # noqa: E402
     KINDS,
     SuiteCase,
@@ -30,7 +31,13 @@ CASES = suite(*KINDS)
 MOST_LEFT_OUT = 0.03
 
 
-every_case = pytest.mark.parametrize("name", [name for name in CASES if not is_left_out(name)])
+def first_operator(name: str) -> str:
+    return CASES[name].operators[0] if CASES[name].operators else "none"
+
+
+every_case = in_groups(
+    "name", [name for name in CASES if not is_left_out(name)], first_operator, str
+)
 
 
 needs_cpu = pytest.mark.skipif(

@@ -13,6 +13,7 @@ from palmkit.engine.converters.onnx import convert
 from palmkit.engine.ir import NARROW_DTYPES as NARROW
 from palmkit.engine.ir import Array, Attr, Type
 from palmkit.engine.ops import Case, Op, registry
+from tests.case_groups import in_groups
 from tests.engine.test_ops import (
     DTYPE_ATTRS,
     arrays,
@@ -190,7 +191,7 @@ def run_peer(source: bytes, inputs: Mapping[str, Array]) -> list[Array]:
         pytest.skip(f"ONNX Runtime refuses it: {error}")
 
 
-@pytest.mark.parametrize("form", list(old_forms()), ids=str)
+@in_groups("form", old_forms(), lambda form: form.op.name, str)
 def test_old_form_means_what_it_meant(form: OldForm) -> None:
     skip_if_peer_is_wrong(form.op)
     source = model_of(form)

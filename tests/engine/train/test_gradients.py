@@ -13,6 +13,7 @@ from palmkit.engine.ops import Case, Op, infer_types, registry
 from palmkit.engine.train.gradients import FLAT, rules, with_gradients
 from palmkit.engine.train.tape import Tape
 from palmkit.engine.train.write_out import WRITTEN, write_out
+from tests.engine.test_ops import by_op
 
 MOST_ELEMENTS = 1200
 STEP = 1e-6
@@ -32,12 +33,12 @@ CASES = [
 ]
 
 
-def label(value: object) -> str:
-    if isinstance(value, Op):
-        return value.name
-    assert isinstance(value, Case)
-    shown = [str(x) if isinstance(x, Type) else str(x is not None) for x in value.inputs]
-    return " ".join([*shown, *(f"{key}={attr}" for key, attr in value.attrs.items())])
+def label(case: Case) -> str:
+    shown = [str(x) if isinstance(x, Type) else str(x is not None) for x in case.inputs]
+    return " ".join([*shown, *(f"{key}={attr}" for key, attr in case.attrs.items())])
+
+
+every_case = by_op(CASES, label)
 
 
 def one_node(op: Op, case: Case) -> tuple[Graph, dict[str, Array]]:
@@ -98,7 +99,7 @@ def scored_with_gradients(
     pytest.skip(reason[:120])
 
 
-@pytest.mark.parametrize(("op", "case"), CASES, ids=label)
+@every_case
 def test_gradients_are_those_of_finite_differences(op: Op, case: Case) -> None:
     graph, arrays = one_node(op, case)
     if not infer_types(graph)["y0"].dtype.startswith("float"):
@@ -136,7 +137,7 @@ def in_float32(graph: Graph) -> Graph:
     )
 
 
-@pytest.mark.parametrize(("op", "case"), CASES, ids=label)
+@every_case
 def test_gradients_run_on_the_native_kernels(op: Op, case: Case) -> None:
     graph, arrays = one_node(op, case)
     graph = in_float32(graph)
