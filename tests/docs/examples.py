@@ -165,12 +165,15 @@ def modules(*packages: str) -> Iterator[tuple[str, Path]]:
                 yield ".".join(("palmkit", *parts)).removesuffix(".__init__"), path
 
 
-def docstrings(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield the name of what has a docstring, "" for the module, and the docstring."""
+@cache
+def docstrings(path: Path) -> tuple[tuple[str, str], ...]:
+    """Return the name of what has a docstring, "" for the module, and the docstring, of each."""
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, kinds) and (said := ast.get_docstring(node)):
-            yield getattr(node, "name", ""), said
+    return tuple(
+        (getattr(node, "name", ""), said)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, kinds) and (said := ast.get_docstring(node))
+    )
 
 
 def code_of(docstring: str) -> str:

@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import shutil
+import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -171,8 +172,11 @@ def _make_traps(folder: Path) -> None:
 
 def restore(folder: Path, now: State, pristine: Path, before: State) -> None:
     """Restore a folder from a pristine copy; now, before: the results of `seen` for both."""
-    for path in sorted(now.keys() - before.keys(), reverse=True):
-        _remove(folder / path)
+    for path in now.keys() - before.keys():
+        above = os.path.dirname(path)
+        # What is new in a folder that is new goes with it.
+        if not above or above in before:
+            _remove(folder / path)
     for path, state in before.items():
         if now.get(path) != state:
             _remove(folder / path)
@@ -199,13 +203,20 @@ def _copy(source: Path, target: Path) -> None:
 def seen(folder: Path) -> State:
     """Return every path below a folder: its mode, and for files size and time."""
     found: State = {}
-    for here, folders, names in os.walk(folder):
-        for name in (*folders, *names):
-            path = os.path.join(here, name)
-            state = os.lstat(path)
-            is_file = os.path.isfile(path) and not os.path.islink(path)
+    folders = [""]
+    while folders:
+        here = folders.pop()
+        try:
+            entries = list(os.scandir(folder / here))
+        except OSError:
+            continue
+        for entry in entries:
+            path, state = here + entry.name, entry.stat(follow_symlinks=False)
+            is_file = stat.S_ISREG(state.st_mode)
             size, time = (state.st_size, state.st_mtime_ns) if is_file else (0, 0)
-            found[os.path.relpath(path, folder)] = (state.st_mode, size, time)
+            found[path] = (state.st_mode, size, time)
+            if stat.S_ISDIR(state.st_mode):
+                folders.append(path + os.sep)
     return found
 
 
