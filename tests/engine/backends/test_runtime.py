@@ -13,12 +13,11 @@ import pytest
 from palmkit import engine, models
 from palmkit.engine.backends.cpu.c_library import TARGETS, export_runtime
 from palmkit.engine.ir import Array, Graph, Node, Type
-from tests.engine.backends.test_c_library import HERE, built
+from tests.engine.backends.test_c_library import HERE, PRECOMPILED, built
 from tests.engine.native.program import library
 
 MODELS = Path(next(iter(models.__path__)))
 MESH, HANDS = MODELS / "face_mesh/face_mesh.palm", MODELS / "hand_landmarks/hand_landmarks.palm"
-# What the compiler is quickest with. Multiply-adds are no more contracted than at -Os.
 ISA = HERE[-1]
 
 
@@ -91,7 +90,8 @@ def inputs_of(file: Path) -> list[Array]:
 @pytest.fixture(scope="module")
 def runtime(tmp_path_factory: pytest.TempPathFactory) -> Runtime:
     folder = export_runtime([MESH], tmp_path_factory.mktemp("runtime") / "sources", [ISA])
-    return Runtime(built(folder, "libpalm.so", "-DCMAKE_BUILD_TYPE=None"))
+    # What the compiler is quickest with. Multiply-adds are no more contracted than at -Os.
+    return Runtime(built(folder, "libpalm.so", "-DCMAKE_BUILD_TYPE=None", *PRECOMPILED))
 
 
 @pytest.fixture(scope="module")
