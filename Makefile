@@ -47,8 +47,9 @@ demo: $(INSTALLED) ## find the faces in a real photograph: picture, JSON and tim
 demo-app: $(INSTALLED) ## everything in a window: camera or sample; ARGS='--page try_on'
 	.venv/bin/palmkit-demo $(ARGS)
 
+# Each process has a core: numpy's threads would wait for one another, which takes more than their work.
 test: .venv/.dev ## the whole test suite, a process for each core; ARGS='-k face' runs a part
-	$(VENV) -m pytest -n auto --dist worksteal $(ARGS)
+	OPENBLAS_NUM_THREADS=1 $(VENV) -m pytest -n auto --dist worksteal $(ARGS)
 
 lint: .venv/.dev ## style and types, those of SYSTEMS (Windows and macOS) as well, and the workflows
 	.venv/bin/ruff check .
