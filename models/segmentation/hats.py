@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
 import numpy.typing as npt
 
+from palmkit.models.segmentation.by_eye import largest_piece, read_list
 from palmkit.models.segmentation.crop import Array, Picture
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
-LIST = Path(__file__).with_name("hats.toml")
 # Of the longer side of the face's box: how far above the eyes a hat begins, how far up and to
 # both sides it may reach, and where skin is looked for.
 BROWS, HIGH, WIDE = 0.16, 1.9, 1.6
@@ -37,7 +30,7 @@ class Hats(NamedTuple):
 @lru_cache(maxsize=1)
 def hats() -> Hats:
     """Return the list, which was made by eye."""
-    found: dict[str, Any] = tomllib.loads(LIST.read_text())
+    found: dict[str, Any] = read_list("hats")
     return Hats(*(frozenset(found[name]) for name in Hats._fields))
 
 
@@ -63,6 +56,4 @@ def hat_mask(
     forehead = (away < LIKE_SKIN) & (up < 0.5) & (aside < 0.6 * width)
     hat = (person > 0.5) & (hair < 0.5) & (up > BROWS) & (up < HIGH) & (aside < WIDE * long)
     found = cv2.morphologyEx((hat & ~forehead).astype(np.uint8), cv2.MORPH_OPEN, np.ones((2, 2)))
-    count, pieces, sizes, _ = cv2.connectedComponentsWithStats(found)
-    largest = 1 + int(sizes[1:, cv2.CC_STAT_AREA].argmax()) if count > 1 else -1
-    return np.asarray(pieces == largest, np.float32)
+    return largest_piece(found).astype(np.float32)

@@ -7,28 +7,21 @@ them is nothing of the kind.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
-import cv2
 import numpy as np
 
+from palmkit.models.segmentation.by_eye import differing, read_list
 from palmkit.models.segmentation.crop import Array, Picture
 from palmkit.models.segmentation.labels import read_mask, read_rgba, read_rows
 from palmkit.models.segmentation.samples import Flags, set_on
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
-LIST = Path(__file__).with_name("held.toml")
-# How far round a box GrabCut learns what is behind, in pixels; the least share of a box that a
-# thing covers: GrabCut erred where it is less.
-ROUND, LEAST = 25, 0.15
+# How far round a box GrabCut learns what is behind, in pixels, in how many rounds; the least share
+# of a box that a thing covers: GrabCut erred where it is less.
+ROUND, ROUNDS, LEAST = 25, 4, 0.15
 # What counts in a box beside the thing, which may be of it.
 BESIDE = 0.2
 
@@ -48,10 +41,9 @@ class Labelled(NamedTuple):
 @lru_cache(maxsize=1)
 def boxes() -> Mapping[str, Mapping[str, list[Box]]]:
     """Return by part and file the boxes of what is held."""
-    found: dict[str, Any] = tomllib.loads(LIST.read_text())
     return {
         part: {file: [cast(Box, tuple(box)) for box in each] for file, each in files.items()}
-        for part, files in found.items()
+        for part, files in read_list("held").items()
     }
 
 
@@ -73,16 +65,9 @@ def held_in(picture: Picture, person: Flags, drawn: Iterable[Box]) -> Flags:
             slice(max(left - ROUND, 0), right + ROUND),
         )
         own = inside(person.shape, [box]) & ~person
-        labels = np.where(own[part], cv2.GC_PR_FGD, cv2.GC_BGD).astype(np.uint8)
         thing = own.copy()
         if own.any() and not own[part].all():
-            crop = np.ascontiguousarray(picture[part])
-            models = np.zeros((2, 1, 65))
-            how = cv2.GC_INIT_WITH_MASK
-            # It starts from random clusters.
-            cv2.setRNGSeed(0)
-            cv2.grabCut(crop, labels, (0, 0, 0, 0), models[0], models[1], 4, how)
-            thing[part] = labels == cv2.GC_PR_FGD
+            thing[part] = differing(np.ascontiguousarray(picture[part]), own[part], ROUNDS)
         enough = thing.sum() >= LEAST * (right - left) * (bottom - top)
         found |= thing if enough else own
     return found
