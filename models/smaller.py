@@ -17,8 +17,8 @@ import numpy as np
 
 from palmkit.engine.compress.in_turn import rounded_in_turn
 from palmkit.engine.compress.layers import Layer, find_layers, moments
-from palmkit.engine.compress.rounding import layer_steps, rounded
-from palmkit.engine.ir import Array, Graph
+from palmkit.engine.compress.rounding import Feedback, feedbacks, layer_steps, rounded
+from palmkit.engine.ir import Graph
 from palmkit.models.quantization import MODELS, TASKS, Task
 
 # The widths of the steps, from few bytes to many.
@@ -43,11 +43,11 @@ def share_lost(was: Mapping[str, float], now: Mapping[str, float]) -> float:
 
 def steps_of(
     graph: Graph, layers: Sequence[Layer], task: Task
-) -> tuple[dict[str, float], dict[str, Array]]:
-    """Return each layer's step at width 1, and the `moments` of the layers' inputs."""
-    seen = moments(graph, layers, task.samples[:SEEN])
-    steps = layer_steps(graph, layers, task.samples[:PROBED], seen, quiet, task.matters)
-    return steps, seen
+) -> tuple[dict[str, float], dict[str, list[Feedback]]]:
+    """Return each layer's step at width 1, and the `feedbacks` of what the layers see."""
+    feedback = feedbacks(moments(graph, layers, task.samples[:SEEN]))
+    steps = layer_steps(graph, layers, task.samples[:PROBED], feedback, quiet, task.matters)
+    return steps, feedback
 
 
 def make_smaller(
@@ -67,14 +67,14 @@ def make_smaller(
 
     graph = load(source).graph
     layers = find_layers(graph)
-    steps, seen = steps_of(graph, layers, task)
+    steps, feedback = steps_of(graph, layers, task)
     was = task.measure(source)
     for width in widths:
         wide = {name: step * width for name, step in steps.items()}
         if in_turn:
             small = rounded_in_turn(graph, layers, wide, task.samples[:TURNED], quiet)
         else:
-            small = rounded(graph, layers, wide, seen)
+            small = rounded(graph, layers, wide, feedback)
         small = in_half(small, without=steps)
         # A new name each time, as kits cache models by their paths.
         tried = out / f"{source.stem}-{width:g}.palm"

@@ -20,7 +20,7 @@ from palmkit.engine.compress.agreement import Agreement
 from palmkit.engine.compress.curvature import output_steps
 from palmkit.engine.compress.layers import AT_ONCE, Layer, input_rows
 from palmkit.engine.compress.pipeline import Progress
-from palmkit.engine.compress.rounding import grid_of, nearest_on
+from palmkit.engine.compress.rounding import Feedback, grid_of, nearest_on
 from palmkit.engine.ir import UNKNOWN, Array, Graph, consumers
 from palmkit.engine.model import Model
 
@@ -63,9 +63,8 @@ def rounded_in_turn(
             and graph.constants[bias].size == groups.shape[0] * groups.shape[1]
         )
         seen = _Seen.of(graph, now, layer, samples, keeps_mean)
-        near = nearest_on(
-            units, seen.fitted(groups), seen.doubted, (together or {}).get(layer.weight)
-        )
+        feedback = [Feedback.of(each) for each in seen.doubted]
+        near = nearest_on(units, seen.fitted(groups), feedback, (together or {}).get(layer.weight))
         constants = {
             **now.constants,
             layer.weight: layer.from_groups(near, weight.shape).astype(np.float32),

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import log2
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,6 +36,40 @@ _DAMPING = 0.01
 _HALF_A_POWER = 2.0**0.25
 
 
+class Feedback(NamedTuple):
+    """How later columns of weights compensate the rounding of earlier ones.
+
+    order: int64[k], of the columns, the most important first: nothing compensates the errors of the
+    last. upper: float64[k, k], upper triangular.
+    """
+
+    order: Array
+    upper: Array
+
+    @staticmethod
+    def of(hessian: Array) -> Feedback:
+        """Return the feedback for second moments of inputs, float64[k, k], from their inverse.
+
+        For a matrix of zeros, as of inputs never seen, there is none.
+        """
+        count = len(hessian)
+        mean = float(np.trace(hessian)) / count
+        if not mean > 0:
+            return Feedback(np.arange(count), np.eye(count))
+        order = np.argsort(-np.diag(hessian), kind="stable")
+        damped = hessian[np.ix_(order, order)] + np.eye(count) * (_DAMPING * mean)
+        inverse: Array = np.asarray(np.linalg.solve(damped, np.eye(count)), np.float64)
+        return Feedback(order, np.linalg.cholesky(inverse).transpose())
+
+
+def feedbacks(seen: Mapping[str, Array]) -> dict[str, list[Feedback]]:
+    """Return each weight's feedback in its groups, for all that is tried with these inputs.
+
+    seen: for each weight the second moments of its inputs, as `moments` returns them.
+    """
+    return {name: [Feedback.of(each) for each in hessians] for name, hessians in seen.items()}
+
+
 @dataclass
 class WeightRounding:
     """A step that stores each layer's weights in as few bits as the loss allows.
@@ -54,15 +89,16 @@ class WeightRounding:
         if not layers:
             raise CompressionError("no layer has float32 weights to round")
         state.progress(0.0, "what each layer sees")
-        seen = moments(state.graph, layers, samples)
-        widths = layer_steps(state.graph, layers, samples[:8], seen, state.progress)
+        feedback = feedbacks(moments(state.graph, layers, samples))
+        widths = layer_steps(state.graph, layers, samples[:8], feedback, state.progress)
         low, high = -4.0, 5.0
         best: Graph | None = None
         for number in range(self.tries):
             middle = (low + high) / 2
             scale = 2.0**middle
             state.progress(0.3 + 0.7 * number / self.tries, f"steps of {scale:.3g} times")
-            tried = rounded(state.graph, layers, {k: v * scale for k, v in widths.items()}, seen)
+            steps = {name: width * scale for name, width in widths.items()}
+            tried = rounded(state.graph, layers, steps, feedback)
             if state.allows(tried):
                 best, low = tried, middle
             else:
@@ -79,7 +115,7 @@ def layer_steps(
     graph: Graph,
     layers: Sequence[Layer],
     samples: Sequence[Mapping[str, Array]],
-    seen: Mapping[str, Array],
+    feedback: Mapping[str, Sequence[Feedback]],
     progress: Progress,
     matters: Mapping[str, float] | None = None,
 ) -> dict[str, float]:
@@ -97,7 +133,7 @@ def layer_steps(
         probe, error = 4 * _PROBE, 1.0
         while error > _MOST_PROBED and probe > _PROBE / 100:
             probe /= 4
-            alone = rounded(graph, [layer], {layer.weight: probe}, seen)
+            alone = rounded(graph, [layer], {layer.weight: probe}, feedback)
             error = max(1e-6, 1 - agreement(alone))
         steps[layer.weight] = probe * float(np.sqrt(graph.constants[layer.weight].size)) / error
     unit = float(np.median(list(steps.values())))
@@ -105,12 +141,15 @@ def layer_steps(
 
 
 def rounded(
-    graph: Graph, layers: Sequence[Layer], steps: Mapping[str, float], seen: Mapping[str, Array]
+    graph: Graph,
+    layers: Sequence[Layer],
+    steps: Mapping[str, float],
+    feedback: Mapping[str, Sequence[Feedback]],
 ) -> Graph:
     """Return the graph with the weights of these layers on grids of these steps.
 
     A layer that would need more than MOST_LEVEL steps each way stays as it is.
-    seen: for each weight the second moments of its inputs, as `moments` returns them.
+    feedback: as `feedbacks` returns it.
     """
     constants = dict(graph.constants)
     for layer in layers:
@@ -119,7 +158,7 @@ def rounded(
         units = grid_of(groups, steps[layer.weight])
         if units is None:
             continue
-        near = nearest_on(units, groups, seen[layer.weight])
+        near = nearest_on(units, groups, feedback[layer.weight])
         constants[layer.weight] = layer.from_groups(near, weight.shape).astype(np.float32)
     return replace(graph, constants=constants)
 
@@ -157,48 +196,40 @@ def grid_of(groups: Array, step: float | Array) -> Array | None:
     return None if too_narrow else units
 
 
-def nearest_on(units: Array, groups: Array, hessians: Array, outputs: Array | None = None) -> Array:
+def nearest_on(
+    units: Array, groups: Array, feedback: Sequence[Feedback], outputs: Array | None = None
+) -> Array:
     """Return the groups as multiples of units, rounded column by column; exact in float32.
 
-    units: as `grid_of` returns them; hessians: float64[g, k, k]; outputs: float64[g, rows, rows],
-    how errors of the rows count together, so that later rows compensate those of earlier ones.
+    units: as `grid_of` returns them; feedback: of each of the g groups; outputs: float64[g, rows,
+    rows], how errors of the rows count together, so that later rows compensate those of earlier
+    ones.
     Returns float64[g, rows, k].
     """
     if outputs is None:
-        levels = [_rounded_rows(*each) for each in zip(groups / units, hessians, strict=True)]
+        levels = [_rounded_columns(*each) for each in zip(groups / units, feedback, strict=True)]
     else:
-        both = zip(groups, units, hessians, outputs, strict=True)
+        both = zip(groups, units, feedback, outputs, strict=True)
         levels = [_rounded_both_ways(*each) for each in both]
     # Rounding also gives -0.0, which storage does not count as a zero.
     return (np.stack(levels) + 0.0) * units
 
 
-def _rounded_both_ways(rows: Array, units: Array, hessian: Array, outputs: Array) -> Array:
+def _rounded_both_ways(rows: Array, units: Array, columns: Feedback, outputs: Array) -> Array:
     """Return float64[n, k] in whole `units`, float64[n, 1]; columns and rows compensate errors."""
-    order, upper = _feedback(outputs)
+    order, upper = Feedback.of(outputs)
     left = rows.copy()
     levels = np.zeros_like(left)
-    columns = _feedback(hessian)
     for number, row in enumerate(order):
-        levels[row] = _rounded_columns(left[row : row + 1] / units[row], *columns)[0]
+        levels[row] = _rounded_columns(left[row : row + 1] / units[row], columns)[0]
         error = (left[row] - levels[row] * units[row]) / upper[number, number]
         left[order[number + 1 :]] -= np.outer(upper[number, number + 1 :], error)
     return levels
 
 
-def _rounded_rows(rows: Array, hessian: Array) -> Array:
+def _rounded_columns(rows: Array, feedback: Feedback) -> Array:
     """Return float64[n, k] rounded to integers; later columns compensate errors of earlier ones."""
-    count = rows.shape[1]
-    left = rows.astype(np.float64).copy()
-    levels = np.clip(np.rint(left), -MOST_LEVEL, MOST_LEVEL)
-    mean = float(np.trace(hessian)) / count
-    if count == 1 or not mean > 0:
-        return levels
-    return _rounded_columns(left, *_feedback(hessian))
-
-
-def _rounded_columns(rows: Array, order: Array, upper: Array) -> Array:
-    """Do the work of `_rounded_rows`, given the order of columns and the feedback of errors."""
+    order, upper = feedback
     left = rows[:, order]
     levels = np.empty_like(left)
     for column in range(rows.shape[1]):
@@ -209,30 +240,12 @@ def _rounded_columns(rows: Array, order: Array, upper: Array) -> Array:
     return levels
 
 
-def _feedback(hessian: Array) -> tuple[Array, Array]:
-    """Return the order of columns, and the feedback float64[k, k], upper triangular.
-
-    The feedback comes from the inverse in that order. For a matrix of zeros, as of inputs never
-    seen, there is no feedback.
-    """
-    count = len(hessian)
-    mean = float(np.trace(hessian)) / count
-    if not mean > 0:
-        return np.arange(count), np.eye(count)
-    # The most important first: nothing compensates the errors of the last.
-    order = np.argsort(-np.diag(hessian), kind="stable")
-    damped = hessian[np.ix_(order, order)] + np.eye(count) * (_DAMPING * mean)
-    inverse: Array = np.asarray(np.linalg.solve(damped, np.eye(count)), np.float64)
-    upper: Array = np.linalg.cholesky(inverse).transpose()
-    return order, upper
-
-
 def costs_left(moments: Array) -> Array:
     """Return float64[k]: the cost of an error in each after later ones compensate what they can.
 
     moments: float64[k, k].
     """
-    order, upper = _feedback(moments)
+    order, upper = Feedback.of(moments)
     costs = np.empty(len(moments))
     costs[order] = np.diag(upper) ** -2.0
     return costs

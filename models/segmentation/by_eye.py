@@ -10,8 +10,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from palmkit.models.segmentation.crop import Picture
-from palmkit.models.segmentation.samples import Flags
+from palmkit.models.segmentation.crop import Flags, Picture
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[np.float32]
+Flags = npt.NDArray[np.bool_]
 Picture = npt.NDArray[np.uint8]
 # The square's side and how far it is moved down, in the longer side of the face's box: on street
 # photos this holds 99 % of the hair.

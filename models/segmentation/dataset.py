@@ -19,6 +19,7 @@ from PIL import Image
 
 from palmkit.models.segmentation.animals import animal_mask, animals
 from palmkit.models.segmentation.hats import hat_mask, hats
+from palmkit.models.segmentation.places import place_of
 from palmkit.models.segmentation.sets import EMPTY, KINDS, TRUTHS
 from palmkit.models.training.pack import read_pack, write_pack
 from palmkit.models.training.pixels import Pixels, cumulative
@@ -36,8 +37,8 @@ SET_WEIGHTS = {
         "aaf": 0.03,
         "eden": 0.05,
         "maskon": 0.04,
-        "oi_crowd": 0.04,
-        "coco_crowd": 0.03,
+        "oi_crowd": 0.05,
+        "coco_crowd": 0.04,
         "ilc2021": 0.03,
         "hagrid": 0.05,
         "subhi": 0.005,
@@ -52,6 +53,8 @@ SET_WEIGHTS = {
         "clothing": 0.03,
         "grocery": 0.02,
         "animals": 0.09,
+        "flowers": 0.1,
+        "places": 0.02,
     },
     "hair": {
         "ccp": 0.25,
@@ -69,6 +72,7 @@ SET_WEIGHTS = {
         "clothing": 0.02,
         "grocery": 0.01,
         "animals": 0.03,
+        "flowers": 0.03,
         "voc_person": 0.08,
         "workers": 0.03,
     },
@@ -81,7 +85,7 @@ TRUST = {
         "figaro": 0.5,
         "maskon": 0.5,
         "subhi": 0.5,
-        "workers": 0.25,
+        "workers": 0.6,
         "ccp_unlabelled": 0.6,
         "interfaces": 0.6,
         "hagrid": 0.6,
@@ -98,8 +102,12 @@ TRUST = {
 }
 # Longest side in the pack, of pictures with a true mask and of others.
 LONG_SIDE, TRUE_LONG_SIDE = 256, 320
-# The sets of hats alone, which are put on others, and of animals alone, which are set before them.
-HATS, ANIMALS = "hats", "animals alone"
+# Sets of people at every distance, whose pictures are packed as large as those with a true mask.
+DISTANT = frozenset({"oi_crowd", "coco_crowd"})
+# The sets of hats alone, which are put on others, of animals alone, which are set before them, and
+# of places, which are parts without anybody of pictures of these sets.
+HATS, ANIMALS, PLACES = "hats", "animals alone", "places"
+SURROUNDED = DISTANT | {"voc_person"}
 # People without a mask of the kind, for whom the guide alone speaks; share of the pictures, all of
 # those that have other labels.
 UNKNOWN_SHARES = {
@@ -134,9 +142,11 @@ CUT_WEIGHTS = {
 }
 # How much more often than other pictures without anybody one is what people are set on: rooms and
 # streets, and animals, which are not taken for people where somebody is beside them.
-SCENE_WEIGHTS = {"backgrounds": 4.0, "animals": 4.0}
+SCENE_WEIGHTS = {"backgrounds": 4.0, "animals": 4.0, PLACES: 2.0}
 # How much more often than others of its set someone with a hat is drawn.
 HAT_WEIGHT = 4.0
+# Sets without anybody.
+NOBODY = EMPTY | {PLACES}
 TAUGHT_CUT_SETS = {
     "portrait": frozenset({"ccp_unlabelled", "interfaces", "hagrid"}),
     "hair": frozenset[str](),
@@ -144,8 +154,8 @@ TAUGHT_CUT_SETS = {
 
 
 def read_unknown(data: Path, labels: Path, task: str) -> list[dict[str, Any]]:
-    """Return entries of further training pictures without known masks."""
-    from palmkit.models.segmentation.labels import INDEXES, read_labels
+    """Return entries of further training pictures, without known masks but for close_looks.py's."""
+    from palmkit.models.segmentation.labels import INDEXES, name_of, read_labels
     from palmkit.models.training.labels import read_rows
 
     known = {entry["file"] for entry in read_labels(labels)}
@@ -155,7 +165,7 @@ def read_unknown(data: Path, labels: Path, task: str) -> list[dict[str, Any]]:
             "set": row["set"],
             "faces": [],
             "people": reduced(row.get("persons", []), row),
-            KINDS[task]: "unknown",
+            KINDS[task]: (labels / KINDS[task] / name_of(row["file"])).exists() or "unknown",
         }
         for row in read_rows(data, INDEXES, UNKNOWN_SHARES[task], rest=0.0)
         if row["split"] == "train" and row["file"] not in known
@@ -206,12 +216,17 @@ def pack(
     if kind == "person":
         cut = [entry for entry in entries if entry["file"] in animals()]
         entries += [{**entry, "set": ANIMALS} for entry in cut]
+        entries += places(labels, entries)
     by_hand = {*truth, HATS, ANIMALS}
+    large = by_hand | DISTANT | {PLACES}
     out.mkdir(parents=True, exist_ok=True)
 
     def picture(entry: dict[str, Any]) -> Bytes:
         content = read_rgba(data, entry["file"])[0]
-        scale = (TRUE_LONG_SIDE if entry["set"] in by_hand else LONG_SIDE) / max(content.shape)
+        if "part" in entry:
+            left, top, right, bottom = entry["part"]
+            content = content[top:bottom, left:right]
+        scale = (TRUE_LONG_SIDE if entry["set"] in large else LONG_SIDE) / max(content.shape)
         if scale >= 1:
             return content
         for key in ("faces", "people"):
@@ -233,18 +248,34 @@ def pack(
 
     with (out / "masks.bin").open("wb") as masks:
         for entry in entries:
-            if entry[kind] == "unknown" or entry["set"] in EMPTY:
+            if entry[kind] == "unknown" or entry["set"] in NOBODY:
                 continue
             buffer = io.BytesIO()
             image = mask_of(entry)
             # Edges that teachers draw are not trusted, so half the size holds all.
-            small = image if entry["set"] in by_hand else image.reduce(2)
+            small = image if entry["set"] in large else image.reduce(2)
             if small is not image:
                 small = Image.fromarray(np.uint8(np.round(np.asarray(small) / 51)) * 51)
             small.save(buffer, "WEBP", lossless=True, method=4, exact=True)
             entry[kind] = [masks.tell(), buffer.tell()]
             masks.write(buffer.getvalue())
     write_pack(out, entries, picture, quality)
+
+
+def places(labels: Path, entries: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return an entry for the largest part without anybody of each picture that has one."""
+    from palmkit.models.segmentation.labels import name_of
+
+    found: list[dict[str, Any]] = []
+    for entry in entries:
+        if entry["set"] not in SURROUNDED or entry["person"] == "unknown":
+            continue
+        with Image.open(labels / "person" / name_of(entry["file"])) as label:
+            part = place_of(np.asarray(label))
+        if part is not None:
+            nobody = {"set": PLACES, "faces": [], "person": True}
+            found.append({"file": entry["file"], "part": part, **nobody})
+    return found
 
 
 def box_of(mask: Bytes) -> tuple[int, int, int, int]:
@@ -335,7 +366,7 @@ class Bank:
             animal[row] = entry["set"] == ANIMALS
             trust[row] = TRUST[task].get(entry["set"], 1.0)
             cut[row] = CUT_WEIGHTS[task].get(entry["set"], 0.0) / names.count(entry["set"])
-            empty[row] = (entry["set"] in EMPTY) * SCENE_WEIGHTS.get(entry["set"], 1.0)
+            empty[row] = (entry["set"] in NOBODY) * SCENE_WEIGHTS.get(entry["set"], 1.0)
         self.faces = torch.from_numpy(faces).to(device)
         self.people = torch.from_numpy(people).to(device)
         self.trust = torch.from_numpy(trust).to(device)

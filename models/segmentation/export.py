@@ -2,9 +2,9 @@
 
 `python -m palmkit.models.segmentation.export portrait CHECKPOINT OUT` writes OUT/portrait.onnx
 and OUT/portrait.palm. The averaged weights are used, rounded to float16; batch normalisation
-and the division by 255 are folded into the convolutions. Of several checkpoints, each one that
-began with the weights of another, `A.pt=0.6,B.pt=0.4` is the mean of the weights (Wortsman et al.,
-Model soups, ICML 2022).
+and the division by 255 are folded into the convolutions. Of several checkpoints or models,
+each one that began with the weights of another, `A.pt=0.6,B.palm=0.4` is the mean of the weights
+(Wortsman et al., Model soups, ICML 2022).
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from pathlib import Path
 import torch
 
 from palmkit.models.kinds import without_pictures
+from palmkit.models.segmentation.checkpoints import read_network
+from palmkit.models.segmentation.guide import folded
 from palmkit.models.segmentation.network import SIZE, WIDTHS, ExportedNetwork, MaskNetwork
 from palmkit.models.training.export import export_onnx
 
@@ -59,9 +61,9 @@ def describe(task: str, metrics: Mapping[str, object]) -> dict[str, str]:
 
 
 def mean_weights(checkpoints: str) -> dict[str, torch.Tensor]:
-    """Return the averaged weights of a checkpoint, or the mean of several.
+    """Return the folded weights of a file of `read_network`, or the mean of several.
 
-    checkpoints: a path, or `A.pt=0.6,B.pt=0.4`, paths with their shares. Raises ValueError if the
+    checkpoints: a path, or `A.pt=0.6,B.palm=0.4`, paths with their shares. Raises ValueError if the
     shares are no numbers or do not add up to one.
     """
     shares = dict[str, float]()
@@ -75,12 +77,8 @@ def mean_weights(checkpoints: str) -> dict[str, torch.Tensor]:
         raise ValueError(f"{checkpoints}: expected shares that add up to 1, A.pt=0.6,B.pt=0.4")
     mean = dict[str, torch.Tensor]()
     for path, share in shares.items():
-        state = torch.load(path, map_location="cpu", weights_only=True)["averaged"]
-        for name, value in state.items():
-            if value.is_floating_point():
-                mean[name] = share * value.float() + mean.get(name, torch.zeros(()))
-            else:
-                mean[name] = value
+        for name, value in read_network(Path(path)).state_dict().items():
+            mean[name] = share * value + mean.get(name, torch.zeros(()))
     return mean
 
 
@@ -89,7 +87,7 @@ def export(task: str, checkpoints: str, out: Path, metrics: Mapping[str, object]
     from palmkit.engine import convert, save
 
     out.mkdir(parents=True, exist_ok=True)
-    network = MaskNetwork(WIDTHS[task])
+    network = folded(MaskNetwork(WIDTHS[task]))
     network.load_state_dict(mean_weights(checkpoints))
     onnx = out / f"{task}.onnx"
     side, _ = sides(task)
@@ -105,7 +103,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description="export a mask network")
     parser.add_argument("task", choices=tuple(WIDTHS))
-    parser.add_argument("checkpoint", help="or the mean of several, A.pt=0.6,B.pt=0.4")
+    parser.add_argument("checkpoint", help="or the mean of several, A.pt=0.6,B.palm=0.4")
     parser.add_argument("out", type=Path, help="folder that takes the files")
     parser.add_argument("--metrics", type=Path, help="metrics.json of evaluate.py")
     options = parser.parse_args(None if arguments is None else list(arguments))

@@ -15,9 +15,9 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from palmkit.models.segmentation.by_eye import differing, read_list
-from palmkit.models.segmentation.crop import Array, Picture
+from palmkit.models.segmentation.crop import Array, Flags, Picture
 from palmkit.models.segmentation.labels import read_mask, read_rgba, read_rows
-from palmkit.models.segmentation.samples import Flags, set_on
+from palmkit.models.segmentation.samples import set_on
 
 # How far round a box GrabCut learns what is behind, in pixels, in how many rounds; the least share
 # of a box that a thing covers: GrabCut erred where it is less.

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from PIL import Image
 
 from palmkit.models.face_detector.labels import TERMS as ALL_TERMS
 from palmkit.models.face_detector.labels import difference_hash
+from palmkit.models.segmentation.by_eye import read_list
 from palmkit.models.segmentation.crop import crop_round, fitted, put_back
 from palmkit.models.segmentation.sets import EMPTY, TRUTHS
 from palmkit.models.segmentation.teachers import Array, HairTeacher, PersonTeacher, Picture
@@ -50,16 +52,24 @@ SHARES = {
     "voc_person": 1.0,
     "workers": 1.0,
     "animals": 1.0,
+    "flowers": 1.0,
 }
 TERMS = {name: ALL_TERMS[name] for name in SHARES}
-INDEXES = ("portraits", "hair", "faces", "negatives", "hands")
+INDEXES = ("portraits", "hair", "faces", "negatives", "hands", "scan")
 # Faces too small in these crowds, or hidden by what is not hair.
 NO_HAIR_SETS = frozenset({"eden", "subhi"})
 
 
 def read_rows(data: Path) -> Iterator[dict[str, Any]]:
     """Yield every used row of the indexes, dev too; `file` and masks relative to `data`."""
-    return labels.read_rows(data, INDEXES, SHARES, rest=0.0)
+    rows = labels.read_rows(data, INDEXES, SHARES, rest=0.0)
+    return (row for row in rows if row["file"] not in with_people())
+
+
+@lru_cache(maxsize=1)
+def with_people() -> frozenset[str]:
+    """Return the pictures of a set without people that show somebody, a list made by eye."""
+    return frozenset(read_list("flowers")["people"])
 
 
 def read_training_rows(data: Path) -> Iterator[dict[str, Any]]:

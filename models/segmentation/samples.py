@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from palmkit.models.segmentation.crop import Flags
 from palmkit.models.segmentation.labels import (
     islands,
     read_labels,
@@ -19,8 +19,6 @@ from palmkit.models.segmentation.labels import (
 from palmkit.models.segmentation.sets import EMPTY, KINDS, TRUTHS
 from palmkit.models.segmentation.teachers import Array, Picture, stretched
 from palmkit.models.training.labels import share_of
-
-Flags = npt.NDArray[np.bool_]
 
 
 class Sample(NamedTuple):

@@ -9,7 +9,8 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from palmkit.models.segmentation.samples import Flags, Sample
+from palmkit.models.segmentation.crop import Flags
+from palmkit.models.segmentation.samples import Sample
 from palmkit.models.segmentation.sets import OPACITIES
 from palmkit.models.segmentation.teachers import Array, Picture
 

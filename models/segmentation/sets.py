@@ -5,7 +5,7 @@ from __future__ import annotations
 # What the mask of a task is of.
 KINDS = {"portrait": "person", "hair": "hair"}
 # Sets without anybody in them.
-EMPTY = frozenset({"backgrounds", "clothing", "grocery", "animals"})
+EMPTY = frozenset({"backgrounds", "clothing", "grocery", "animals", "flowers"})
 # Sets whose masks somebody drew, of the person and of the hair.
 TRUTHS = {
     "person": frozenset({"ccp", "hs290", "cutouts", "voc_person"}),

@@ -2,11 +2,12 @@
 
 `python -m palmkit.models.segmentation.train PACK OUT --task portrait --teacher TEACHER.npz --stage
 guide --encoder ENCODER.npz` trains the guide, and without the stage, with `--guide GUIDE.pt`, the
-network that ships beside it, or beside the mean of several, `--guide A.pt,B.pt`, one of which may
-be an earlier state of that network: `--network best --encoder ENCODER.npz` the larger one, which
-starts as guides do. A guide may learn beside earlier ones too, and read a pose detector, `--pose
-POSE.npz`. All go on from OUT/checkpoint.pt where there is one; `--start` is a checkpoint or a .palm
-of which only the weights are taken.
+network that ships beside it, or beside the mean of several, `--guide A.pt,B.palm`, which may be
+mask networks themselves, such as an earlier state of that network: `--network best --encoder
+ENCODER.npz` the larger one, which starts as guides do. A guide may learn beside earlier ones too,
+and read a pose detector, `--pose POSE.npz`. All go on from OUT/checkpoint.pt where there is one;
+`--start` is a checkpoint or a .palm of which only the weights are taken. `--stage folded --start
+NAME.palm --precision bfloat16` takes a network that has shipped a little further, on a CPU too.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from palmkit.models.segmentation.backbone import STAGES, MobileNetV2, pretrained
+from palmkit.models.segmentation.checkpoints import is_network, read_network
 from palmkit.models.segmentation.compose import Batch, Composer, patched, roughen
 from palmkit.models.segmentation.dataset import Bank
 from palmkit.models.segmentation.guide import Guide, Guides, folded
@@ -29,7 +31,6 @@ from palmkit.models.segmentation.network import (
     Maps,
     MaskNetwork,
     Published,
-    Widths,
 )
 from palmkit.models.segmentation.teacher_network import PoseNetwork, SelfieNetwork
 from palmkit.models.training.loop import Recipe, Recorded, Trainer, read_options, train
@@ -53,9 +54,11 @@ class MaskRecipe(Recipe):
 
     pool: how many batches of compositions wait with the guide's output. reuse: steps for each batch
     that is renewed. truth: what a set's mask counts beside the guide's word, 0..1. network: "fast"
-    or "best". stage: "guide" or "mask". guide, start, encoder, pose: files; several guides are
-    separated by commas. The encoder is of guides, or of the best network; pose is a pose detector
-    that the guide in training, or one of those that teach, reads.
+    or "best". stage: "guide", "mask", or "folded": a mask network that goes on from exactly what
+    `start` computes, its normalisations folded away, as if they kept their statistics. precision:
+    "float32" or "bfloat16"; where it is empty the latter on a GPU alone. guide, start, encoder,
+    pose: files; several guides are separated by commas. The encoder is of guides, or of the best
+    network; pose is a pose detector that the guide in training, or one of those that teach, reads.
     """
 
     task: str = "portrait"
@@ -69,6 +72,7 @@ class MaskRecipe(Recipe):
     reuse: int = 4
     truth: float = 0.4
     stage: str = "mask"
+    precision: str = ""
     guide: str = ""
     start: str = ""
     encoder: str = ""
@@ -105,6 +109,7 @@ class Composing(Trainer):
         super().__init__(recipe, laid_out(network), device)
         self.chosen = recipe
         self.batch = recipe.batch
+        self.halved = recipe.precision == "bfloat16" or (self.fast and not recipe.precision)
         self.side = WIDTHS[recipe.model].side
         self.composer = Composer(bank, recipe.task, self.side)
         self.ease = torch.zeros((), device=device)
@@ -132,7 +137,7 @@ class Composing(Trainer):
         """Return the network's output for the images once they are roughened."""
         with torch.no_grad():
             images = laid_out(self.seen(images))
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.fast):
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.halved):
             maps: Maps = self.network(images)
         return maps
 
@@ -163,6 +168,8 @@ class MaskTrainer(Composing):
         guide: gives Maps of pictures. network: what is trained; None: the task's.
         """
         torch.manual_seed(recipe.seed)
+        if network is None and recipe.stage == "folded":
+            network = read_network(Path(recipe.start))
         if network is None:
             shipped = MaskNetwork(WIDTHS[recipe.model])
             if recipe.encoder and isinstance(shipped.encoder, Published):
@@ -173,7 +180,7 @@ class MaskTrainer(Composing):
         self.reuse, self.truth = recipe.reuse, recipe.truth
         self.guide: nn.Module | None = None
         if guide is not None:
-            self.kind = torch.bfloat16 if self.fast else torch.float32
+            self.kind = torch.bfloat16 if self.halved else torch.float32
             self.guide = laid_out(guide).to(device, self.kind)
             count, stored = recipe.pool * self.batch, torch.float16
             shape = count, 5, self.side, self.side
@@ -205,7 +212,11 @@ class MaskTrainer(Composing):
         # Mirrored, the guide errs in other places.
         words = [self.guide(seen).logits, self.guide(seen.flip(3)).logits.flip(3)]
         word = torch.stack(words).float().sigmoid().mean(dim=0)
-        target = torch.lerp(word, target, self.truth * weight)
+        # Where somebody is known to be, or something is unknown, the guide may know better; not of
+        # pictures without anybody, which it may take for people.
+        nobody = (target.amax((1, 2, 3), True) == 0) & (weight.amin((1, 2, 3), True) > 0)
+        truth = torch.where(nobody, 1.0, self.truth * weight)
+        target = torch.lerp(word, target, truth)
         weight = weight.clamp(min=UNKNOWN_WEIGHT)
         rows = torch.cat([images, target, weight], 1).half()
         self.pool.index_copy_(0, self.place, rows)
@@ -263,7 +274,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
     if recipe.encoder and recipe.stage == "mask" and not WIDTHS[recipe.model].published:
         raise SystemExit(f"--encoder: --network {recipe.network} has no published encoder")
     bank = Bank(options.pack, recipe.task, device)
-    guide = read_guide(options.teacher, recipe.guide, recipe.pose, WIDTHS[recipe.model])
+    guide = read_guide(options.teacher, recipe.guide, recipe.pose)
     if recipe.stage == "guide":
         teacher = SelfieNetwork(options.teacher)
         trainer: MaskTrainer = GuideTrainer(recipe, bank, device, teacher, guide)
@@ -288,6 +299,8 @@ def read_encoder(recipe: MaskRecipe, bank: Bank, stages: int = len(STAGES)) -> M
 def begin(trainer: Composing, bank: Bank) -> None:
     """Take the weights that the recipe starts with, if any."""
     recipe = trainer.chosen
+    if recipe.stage == "folded":
+        return
     if recipe.start.endswith(".palm"):
         resume(trainer, Path(recipe.start), sample(bank, recipe))
     elif recipe.start:
@@ -303,28 +316,26 @@ def resume(trainer: Trainer, path: Path, images: Tensor) -> None:
     trainer.averaged.load_state_dict(network.state_dict())
 
 
-def read_guide(
-    teacher: Path | None, paths: str, pose: str = "", widths: Widths | None = None
-) -> nn.Module | None:
+def read_guide(teacher: Path | None, paths: str, pose: str = "") -> nn.Module | None:
     """Return the guide of a checkpoint, or of several, separated by commas, the mean of all.
 
-    pose: the pose detector, where one of them reads it. widths: of those that are no guides but
-    earlier states of the network in training. Raises ValueError if one reads a pose detector and
-    none is given, and for a guide without the teacher that it reads.
+    paths: of guides, and of mask networks, which may be an earlier state of the one in training:
+    checkpoints or .palm. pose: the pose detector, where a guide reads it. Raises ValueError if one
+    reads a pose detector and none is given, and for a guide without the teacher that it reads.
     """
     if not paths:
         return None
-    if teacher is None:
-        raise ValueError(f"--guide {paths}: expected --teacher as well, guides read it")
     guides: list[nn.Module] = []
     for path in paths.split(","):
-        state = torch.load(path, map_location="cpu", weights_only=True)
-        is_guide = any(name.startswith("teacher.") for name in state["averaged"])
-        if widths is not None and not is_guide:
-            earlier = MaskNetwork(widths)
-            earlier.load_state_dict(state["averaged"])
-            guides.append(folded(earlier))
+        if path.endswith(".palm"):
+            guides.append(read_network(Path(path)))
             continue
+        state = torch.load(path, map_location="cpu", weights_only=True)
+        if is_network(state["averaged"]):
+            guides.append(read_network(Path(path)))
+            continue
+        if teacher is None:
+            raise ValueError(f"--guide {paths}: expected --teacher as well, guides read it")
         posed = any(name.startswith("posed.") for name in state["averaged"])
         if posed and not pose:
             raise ValueError(f"{path}: expected --pose as well, this guide reads a pose detector")

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from palmkit.engine.compress.layers import find_layers, moments
-from palmkit.engine.compress.rounding import MOST_LEVEL, grids, layer_steps, rounded
+from palmkit.engine.compress.rounding import MOST_LEVEL, feedbacks, grids, layer_steps, rounded
 from palmkit.engine.ir import Array, Graph
 from palmkit.models.training.fake_quant import NOTHING, FakeQuantized, whole
 
@@ -81,8 +81,8 @@ def on_grid(graph: Graph, samples: Sequence[Mapping[str, Array]], width: float) 
 
     plain = optimise(graph)
     layers = find_layers(plain)
-    seen = moments(plain, layers, samples)
-    steps = layer_steps(plain, layers, samples[:PROBED], seen, lambda share, what: None)
+    feedback = feedbacks(moments(plain, layers, samples))
+    steps = layer_steps(plain, layers, samples[:PROBED], feedback, lambda share, what: None)
     steps = {name: step * width for name, step in steps.items()}
-    started = rounded(plain, layers, steps, seen)
+    started = rounded(plain, layers, steps, feedback)
     return OnGrid(plain, started, grids(plain, layers, steps))

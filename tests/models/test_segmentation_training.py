@@ -177,6 +177,67 @@ def test_training_starts_with_the_weights_that_ship(task: str, tmp_path: Path) -
     np.testing.assert_allclose(maps.logits.sigmoid()[0, 0], expected, atol=1e-4)
 
 
+def test_a_folded_network_goes_on_from_exactly_what_shipped(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
+    from palmkit.engine import load
+    from palmkit.models.segmentation.checkpoints import read_network
+    from palmkit.models.segmentation.dataset import Bank
+    from palmkit.models.segmentation.train import MaskRecipe, MaskTrainer, begin
+    from palmkit.models.training.loop import train
+
+    path = MODELS / "portrait" / "portrait.palm"
+    write_pack(tmp_path / "pack")
+    device = torch.device("cpu")
+    bank = Bank(tmp_path / "pack", "portrait", device)
+    recipe = MaskRecipe(batch=4, warm_up=1, steps=1, stage="folded", start=str(path))
+    trainer = MaskTrainer(recipe, bank, device, read_network(path))
+    begin(trainer, bank)
+    image = np.random.default_rng(0).integers(0, 255, (1, 256, 256, 3)).astype(np.float32)
+    given = torch.from_numpy(image).permute(0, 3, 1, 2) / 255
+    expected = load(path).run({"image": image})["mask"][0, ..., 0]
+    # In training too, where normalisations would take the batch's statistics.
+    maps = trainer.network.train()(given)
+    np.testing.assert_allclose(maps.logits.sigmoid()[0, 0].detach(), expected, atol=1e-4)
+    checkpoint = train(trainer, tmp_path / "run")
+    with torch.no_grad():
+        later, here = (
+            network(given).logits for network in (read_network(checkpoint), trainer.averaged.eval())
+        )
+    torch.testing.assert_close(later, here)
+
+
+def test_nobody_asks_the_guide_where_it_is_known_that_nobody_is(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
+    from palmkit.models.segmentation.compose import Batch
+    from palmkit.models.segmentation.dataset import Bank
+    from palmkit.models.segmentation.network import Maps
+    from palmkit.models.segmentation.train import MaskRecipe, MaskTrainer
+
+    class Everybody(torch.nn.Module):  # type: ignore[misc, name-defined, unused-ignore]
+        def forward(self, images: Any) -> Maps:
+            logits = torch.full_like(images[:, :1], 9.0)
+            return Maps(logits, logits, [])
+
+    write_pack(tmp_path / "pack")
+    device = torch.device("cpu")
+    recipe = MaskRecipe(batch=3, pool=1, truth=0.5)
+    bank = Bank(tmp_path / "pack", "portrait", device)
+    trainer = MaskTrainer(recipe, bank, device, Everybody())
+    target, weight = torch.zeros(3, 1, 256, 256), torch.ones(3, 1, 256, 256)
+    # Of the first picture a part is unknown; somebody is in the second, nobody in the third.
+    weight[0, 0, :9] = 0
+    target[1, 0, :9] = 1
+    images = torch.rand(3, 3, 256, 256)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trainer, "drawn", lambda: Batch(images, target, weight))
+        patch.setattr("palmkit.models.segmentation.train.patched", lambda batch: batch)
+        trainer.renew()
+    found = trainer.pool[:, 3].float()
+    assert found[0, :9].min() > 0.99 and abs(found[0, 20:].mean() - 0.5) < 0.01
+    assert found[1, :9].min() > 0.99 and abs(found[1, 20:].mean() - 0.5) < 0.01
+    assert found[2].max() == 0
+
+
 def test_a_guide_may_be_an_earlier_state_of_the_network(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
     from palmkit.models.segmentation.network import PORTRAIT, MaskNetwork
@@ -186,7 +247,7 @@ def test_a_guide_may_be_an_earlier_state_of_the_network(tmp_path: Path) -> None:
     for number, network in enumerate(networks):
         torch.save({"averaged": network.state_dict()}, tmp_path / f"{number}.pt")
     paths = f"{tmp_path / '0.pt'},{tmp_path / '1.pt'}"
-    guide = read_guide(tmp_path / "teacher.npz", paths, widths=PORTRAIT)
+    guide = read_guide(None, paths)
     assert guide is not None
     images = torch.rand(1, 3, 64, 64)
     with torch.no_grad():
@@ -199,14 +260,16 @@ def test_a_guide_may_be_an_earlier_state_of_the_network(tmp_path: Path) -> None:
 def test_the_mean_of_checkpoints_is_of_their_shares(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
     from palmkit.models.segmentation.export import mean_weights
+    from palmkit.models.segmentation.network import PORTRAIT, MaskNetwork
 
     one, other = str(tmp_path / "one.pt"), str(tmp_path / "other.pt")
     for path, value in ((one, 1.0), (other, 3.0)):
-        weights = {"weight": torch.full((2,), value), "count": torch.tensor(7)}
-        torch.save({"averaged": weights}, path)
-    assert mean_weights(other)["weight"].tolist() == [3.0, 3.0]
+        network = MaskNetwork(PORTRAIT)
+        torch.nn.init.constant_(network.mask.weight, value)
+        torch.save({"averaged": network.state_dict()}, path)
+    assert mean_weights(other)["mask.weight"].unique().tolist() == [3.0]
     mean = mean_weights(f"{one}=0.25,{other}=0.75")
-    assert mean["weight"].tolist() == [2.5, 2.5] and mean["count"] == 7
+    assert mean["mask.weight"].unique().tolist() == [2.5]
     with pytest.raises(ValueError, match=r"expected shares that add up to 1"):
         mean_weights(f"{one}=0.25,{other}=0.5")
     with pytest.raises(ValueError, match=r"expected a share after =, such as A\.pt=0\.6"):

@@ -9,7 +9,7 @@ from palmkit.engine import Graph, Model
 from palmkit.engine.compress.curvature import output_moments, output_steps
 from palmkit.engine.compress.in_turn import rounded_in_turn, steps_in_turn
 from palmkit.engine.compress.layers import find_layers
-from palmkit.engine.compress.rounding import MOST_LEVEL, costs_left, grid_of, nearest_on
+from palmkit.engine.compress.rounding import MOST_LEVEL, Feedback, costs_left, grid_of, nearest_on
 from palmkit.engine.ir import Array, Node, Type
 
 CODE, OUTPUTS = 24, 40
@@ -101,21 +101,21 @@ def test_both_ways_gives_whole_steps_too() -> None:
     weight = draw.normal(size=(2, 7, 20))
     units = grid_of(groups, np.full((2, 7), 0.3))
     assert units is not None
-    hessians = np.matmul(square, square.transpose(0, 2, 1))
-    near = nearest_on(units, groups, hessians, np.matmul(weight, weight.transpose(0, 2, 1)))
+    feedback = [Feedback.of(each) for each in np.matmul(square, square.transpose(0, 2, 1))]
+    near = nearest_on(units, groups, feedback, np.matmul(weight, weight.transpose(0, 2, 1)))
     levels = near / units
     assert np.array_equal(levels, np.rint(levels)) and not np.signbit(near[near == 0]).any()
     # Where errors of the rows have nothing to do with one another, it is as without.
     apart = np.broadcast_to(np.eye(7), (2, 7, 7))
     assert np.array_equal(
-        nearest_on(units, groups, hessians, apart), nearest_on(units, groups, hessians)
+        nearest_on(units, groups, feedback, apart), nearest_on(units, groups, feedback)
     )
 
 
 def test_what_is_never_seen_is_rounded_to_the_nearest() -> None:
     groups = np.random.default_rng(11).normal(size=(1, 5, 8))
     units = np.full((1, 5, 1), 0.3)
-    nothing = np.zeros((1, 8, 8)), np.zeros((1, 5, 5))
+    nothing = [Feedback.of(np.zeros((8, 8)))], np.zeros((1, 5, 5))
     assert np.allclose(nearest_on(units, groups, *nothing), np.rint(groups / 0.3) * 0.3)
 
 

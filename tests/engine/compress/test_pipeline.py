@@ -15,7 +15,7 @@ from palmkit.engine.compress.compress import compress, split, stored_sizes, with
 from palmkit.engine.compress.layers import find_layers, moments
 from palmkit.engine.compress.names import strip_names
 from palmkit.engine.compress.pipeline import Pipeline, State, Step
-from palmkit.engine.compress.rounding import WeightRounding, rounded
+from palmkit.engine.compress.rounding import WeightRounding, feedbacks, rounded
 from palmkit.engine.compress.steps import Clustering, EntropyCoding, Float16
 from palmkit.engine.errors import CompressionError, PalmError
 from palmkit.engine.ir import Array, Graph, Node, Type
@@ -259,7 +259,9 @@ def test_rounding_makes_up_for_its_own_errors() -> None:
     seen = moments(graph, layers, found)
     blind = {"w": np.eye(12)[None]}
     agreement = Agreement(graph, found)
-    errors = [1 - agreement(rounded(graph, layers, {"w": 0.4}, each)) for each in (seen, blind)]
+    errors = [
+        1 - agreement(rounded(graph, layers, {"w": 0.4}, feedbacks(each))) for each in (seen, blind)
+    ]
     assert errors[0] < 0.75 * errors[1]
 
 
@@ -273,7 +275,7 @@ def test_every_kind_of_layer_is_rounded_in_its_own_order() -> None:
         groups = layer.as_groups(weight)
         assert layer.from_groups(groups, weight.shape).tolist() == weight.tolist()
         assert seen[layer.weight].shape == (groups.shape[0], groups.shape[2], groups.shape[2])
-    fine = rounded(graph, layers, {layer.weight: 0.05 for layer in layers}, seen)
+    fine = rounded(graph, layers, {layer.weight: 0.05 for layer in layers}, feedbacks(seen))
     for layer in layers:
         weight = graph.constants[layer.weight]
         error = fine.constants[layer.weight] - weight

@@ -8,7 +8,7 @@ from palmkit.engine import Graph, save
 from palmkit.engine.compress.agreement import Agreement
 from palmkit.engine.compress.in_turn import rounded_in_turn
 from palmkit.engine.compress.layers import find_layers, moments
-from palmkit.engine.compress.rounding import MOST_LEVEL, layer_steps, rounded
+from palmkit.engine.compress.rounding import MOST_LEVEL, feedbacks, layer_steps, rounded
 from palmkit.engine.format.encodings import constants_of
 from palmkit.engine.ir import Array, Node, Type
 
@@ -27,7 +27,9 @@ def weights_at(step: float) -> Array:
     draw = np.random.default_rng(1)
     samples = [{"x": draw.normal(size=(1, 64)).astype(np.float32)} for _ in range(80)]
     layers = find_layers(graph)
-    return rounded(graph, layers, {"w": step}, moments(graph, layers, samples)).constants["w"]
+    return rounded(
+        graph, layers, {"w": step}, feedbacks(moments(graph, layers, samples))
+    ).constants["w"]
 
 
 def test_each_output_has_whole_multiples_of_its_own_step() -> None:
@@ -87,7 +89,7 @@ def test_layers_in_turn_make_good_what_those_before_lost() -> None:
     layers, steps = find_layers(graph), {"w0": 0.8, "w1": 0.8}
     told: list[float] = []
     in_turn = rounded_in_turn(graph, layers, steps, seen, lambda share, what: told.append(share))
-    alone = rounded(graph, layers, steps, moments(graph, layers, seen))
+    alone = rounded(graph, layers, steps, feedbacks(moments(graph, layers, seen)))
     agreement = Agreement(graph, fresh)
     assert 1 - agreement(in_turn) < 0.7 * (1 - agreement(alone))
     assert told == [0, 0.5]
@@ -103,10 +105,10 @@ def test_what_does_not_matter_is_rounded_further() -> None:
     both = {**graph.outputs, "a": Type("float32", (1, 24, 8, 8))}
     graph = Graph(graph.inputs, both, graph.nodes, graph.constants)
     layers = find_layers(graph)
-    seen = moments(graph, layers, found)
+    feedback = feedbacks(moments(graph, layers, found))
 
     def steps(matters: dict[str, float] | None) -> dict[str, float]:
-        return layer_steps(graph, layers, found, seen, lambda share, what: None, matters)
+        return layer_steps(graph, layers, found, feedback, lambda share, what: None, matters)
 
     equal, last = steps(None), steps({"a": 0.0})
     assert last["w0"] / last["w1"] > 1.1 * equal["w0"] / equal["w1"]

@@ -1,0 +1,141 @@
+"""Label people of whom nobody drew a mask, by close looks of the best network that ships.
+
+`python -m palmkit.models.segmentation.close_looks DATA LABELS`, after labels.py, writes
+LABELS/person/NAME.png anew for training pictures without true masks, of which teachers know less
+than the network has learnt since (Xie et al., Self-training with noisy student, CVPR 2020). Where
+the index has a box of every person, each is looked at alone, with some room, and all outside of the
+boxes is known to be nobody; other pictures are looked at as the kit does.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from palmkit.models.segmentation.crop import Array, Flags, Picture
+from palmkit.models.segmentation.labels import (
+    INDEXES,
+    LONG_SIDE,
+    SHARES,
+    name_of,
+    read_rgba,
+    stored,
+    trust,
+)
+from palmkit.models.segmentation.sets import EMPTY, TRUTHS
+from palmkit.models.training.labels import Row, read_rows
+
+# Sets of crowds, which labels.py leaves out, beside those that it has.
+CROWDS = {"oi_crowd": 1.0, "coco_crowd": 1.0, "ilc2021": 1.0}
+# The room that a look leaves round a person's box, in its width and height, and that a box may be
+# too small by.
+ROOM, SLACK = 0.2, 0.04
+# The length in pixels from which a person is looked at alone; what a look counts in its person's
+# box, and beside it, where the look at all of the picture counts 1.
+LEAST, WITHIN, BESIDE = 24, 2.0, 0.3
+# What is less than this outside of all boxes is nobody, and more is not known.
+DOUBTED = 0.25
+# How far an unsure answer within a person's box is trusted: more than a look at all would be.
+UNSURE, SURE = 0.5, 0.9
+
+
+def boxes_of(row: Row) -> list[list[float]]:
+    """Return the boxes of people x, y, w, h, in pixels of the picture that `read_rgba` gives."""
+    scale = min(1.0, LONG_SIDE / max(row["width"], row["height"]))
+    return [[value * scale for value in box] for box in row.get("persons", [])]
+
+
+def edges(box: Sequence[float], room: float, shape: Sequence[int]) -> tuple[int, int, int, int]:
+    """Return left, top, right, bottom of a box with room on each side, within the picture."""
+    x, y, wide, high = box
+    return (
+        max(0, int(x - room * wide - 1)),
+        max(0, int(y - room * high - 1)),
+        min(shape[1], int(np.ceil(x + (1 + room) * wide + 1))),
+        min(shape[0], int(np.ceil(y + (1 + room) * high + 1))),
+    )
+
+
+class CloseLooks:
+    """The best network that ships, on pictures and on each person in them."""
+
+    def __init__(self) -> None:
+        """Open the kit."""
+        from palmkit.kits import PortraitSegmenter
+        from palmkit.kits.kit import shipped_model
+        from palmkit.models.segmentation.evaluate import BEST, Network
+
+        self.kit = PortraitSegmenter(quality="best")
+        self.network = Network(shipped_model(BEST["portrait"]))
+
+    def look(self, picture: Picture) -> Array:
+        """Return the mean of a look and of one at the mirror image, float32[h, w]."""
+        mirrored = self.network.once(np.ascontiguousarray(picture[:, ::-1]))[:, ::-1]
+        return np.asarray((self.network.once(picture) + mirrored) / 2, np.float32)
+
+    def at_each(self, picture: Picture, boxes: Sequence[Sequence[float]]) -> tuple[Array, Flags]:
+        """Return what looks at all and at each person say, and where people may be.
+
+        Returns float32[h, w], 0..1, and bool[h, w].
+        """
+        shape = picture.shape[:2]
+        total, count = self.look(picture), np.ones(shape, np.float32)
+        people = np.zeros(shape, np.bool_)
+        for box in boxes:
+            left, top, right, bottom = edges(box, SLACK, shape)
+            people[top:bottom, left:right] = True
+            if max(box[2:]) < LEAST:
+                continue
+            x0, y0, x1, y1 = edges(box, ROOM, shape)
+            weight = np.full((y1 - y0, x1 - x0), BESIDE, np.float32)
+            weight[top - y0 : bottom - y0, left - x0 : right - x0] = WITHIN
+            seen = self.look(np.ascontiguousarray(picture[y0:y1, x0:x1]))
+            total[y0:y1, x0:x1] += weight * seen
+            count[y0:y1, x0:x1] += weight
+        return np.asarray(total / count, np.float32), people
+
+    def label(self, picture: Picture, boxes: Sequence[Sequence[float]]) -> Array:
+        """Return target, trust and nothing to cut out, float32[h, w, 3].
+
+        boxes: of all the people x, y, w, h; none if they are not known.
+        """
+        if not boxes:
+            mask = self.kit.segment(picture).mask
+            return np.dstack([mask, trust(mask), np.zeros_like(mask)])
+        mask, people = self.at_each(picture, boxes)
+        known = np.where(np.abs(2 * mask - 1) > 0.6, SURE, UNSURE)
+        # What looks like somebody outside of every box was forgotten, or is nobody.
+        outside = np.where(mask < DOUBTED, 1.0, 0.0)
+        weight = np.where(people, known, outside).astype(np.float32)
+        target = np.where(people, mask, 0).astype(np.float32)
+        return np.dstack([target, weight, np.zeros_like(target)])
+
+
+def read_unmasked(data: Path) -> Iterator[Row]:
+    """Yield the rows of training pictures of people without true masks."""
+    known = TRUTHS["person"] | EMPTY
+    shares = {name: share for name, share in SHARES.items() if name not in known} | CROWDS
+    rows = read_rows(data, INDEXES, shares, rest=0.0)
+    return (row for row in rows if row["split"] == "train")
+
+
+def main(arguments: Iterable[str] | None = None) -> None:
+    """Write the labels."""
+    parser = argparse.ArgumentParser(description="label people by close looks of the best network")
+    parser.add_argument("data", type=Path, help="folder of the indexes")
+    parser.add_argument("labels", type=Path, help="folder written by labels.py")
+    options: Any = parser.parse_args(None if arguments is None else list(arguments))
+    looks = CloseLooks()
+    for row in tqdm(list(read_unmasked(options.data)), mininterval=5):
+        picture, _ = read_rgba(options.data, row["file"])
+        label = looks.label(picture, boxes_of(row))
+        stored(label, options.labels / "person" / name_of(row["file"]))
+
+
+if __name__ == "__main__":
+    main()

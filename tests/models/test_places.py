@@ -1,0 +1,100 @@
+"""Places without anybody, and labels by close looks."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from palmkit.models.segmentation.close_looks import CloseLooks, boxes_of, edges
+from palmkit.models.segmentation.labels import with_people
+from palmkit.models.segmentation.places import largest_rectangle, place_of
+
+DATA = Path(__file__).parents[2].parent / "shared" / "data"
+
+
+def area(box: Sequence[int]) -> int:
+    """Return the area of left, top, right, bottom."""
+    return (box[2] - box[0]) * (box[3] - box[1])
+
+
+def largest_by_trying(free: np.ndarray[Any, Any]) -> int:
+    """Return the area of the largest rectangle that is all free, of all there are."""
+    rows, columns = free.shape
+    return max(
+        (
+            (bottom - top) * (right - left)
+            for top in range(rows)
+            for bottom in range(top + 1, rows + 1)
+            for left in range(columns)
+            for right in range(left + 1, columns + 1)
+            if free[top:bottom, left:right].all()
+        ),
+        default=0,
+    )
+
+
+def test_the_largest_rectangle_is_the_largest() -> None:
+    random = np.random.default_rng(5)
+    for share in (0.0, 0.2, 0.5, 0.8, 0.95, 1.0):
+        for shape in ((7, 9), (1, 6), (6, 1)):
+            free = random.random(shape) < share
+            left, top, right, bottom = found = largest_rectangle(free)
+            assert free[top:bottom, left:right].all()
+            assert area(found) == largest_by_trying(free), free
+
+
+def test_a_place_is_certain_and_without_anybody() -> None:
+    label = np.zeros((200, 320, 3), np.uint8)
+    label[..., 1] = 255
+    label[:, 120:180, 0] = 255
+    assert place_of(label) == (180, 0, 320, 200)
+    label[150:, 300:, 1] = 100
+    place = place_of(label)
+    assert place is not None and label[place[1] : place[3], place[0] : place[2], 1].min() == 255
+    label[:, ::40, 0] = 255
+    assert place_of(label) is None
+
+
+def looks_at(monkeypatch: pytest.MonkeyPatch) -> CloseLooks:
+    """Return looks of a network that takes for a person what is bright."""
+    monkeypatch.setattr(CloseLooks, "__init__", lambda self: None)
+    monkeypatch.setattr(
+        CloseLooks, "look", lambda self, picture: picture[..., 0].astype(np.float32) / 255
+    )
+    return CloseLooks()
+
+
+def test_nobody_is_outside_of_the_boxes(monkeypatch: pytest.MonkeyPatch) -> None:
+    picture = np.full((120, 160, 3), 10, np.uint8)
+    picture[20:100, 30:60] = 250
+    picture[40:80, 120:150] = 250
+    target, trusted, cut = np.moveaxis(
+        looks_at(monkeypatch).label(picture, [[30, 20, 30, 80]]), 2, 0
+    )
+    assert target[25:95, 35:55].min() > 0.9 and trusted[25:95, 35:55].min() > 0.8
+    # Somebody whom no box tells of is not known; all else outside of the box is nobody.
+    assert trusted[45:75, 125:145].max() == 0
+    assert target[:, 70:].max() == 0 and trusted[:30, 70:].min() == 1
+    assert cut.max() == 0
+
+
+def test_an_unsure_answer_is_trusted_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    picture = np.full((100, 100, 3), 130, np.uint8)
+    target, trusted, _ = np.moveaxis(looks_at(monkeypatch).label(picture, [[10, 10, 80, 80]]), 2, 0)
+    assert abs(target[50, 50] - 130 / 255) < 0.01
+    assert 0 < trusted[50, 50] < 0.8
+
+
+def test_boxes_are_in_the_labels_pixels_and_stay_in_the_picture() -> None:
+    row = {"width": 640, "height": 480, "persons": [[64, 32, 128, 256]]}
+    assert boxes_of(row) == [[32, 16, 64, 128]]
+    assert boxes_of({"width": 640, "height": 480}) == []
+    assert edges([0, 0, 50, 60], 0.2, (64, 64)) == (0, 0, 61, 64)
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="needs ../shared/data")
+def test_every_flower_with_people_is_there() -> None:
+    for name in with_people():
+        assert (DATA / name).is_file(), name
