@@ -137,10 +137,10 @@ class Guides(nn.Module):
 
 
 def folded(guide: AnyGuide) -> AnyGuide:
-    """Return the guide for inference: normalisation folded into the convolutions before it."""
+    """Return the guide for inference: normalisations folded into the convolutions before them."""
     guide.eval()
     for module in list(guide.modules()):
-        if isinstance(module, Convolve):
+        if isinstance(module, Convolve) and isinstance(module.norm, nn.BatchNorm2d):
             module.convolution = fuse_conv_bn_eval(module.convolution, module.norm)
             module.norm = nn.Identity()
         elif isinstance(module, nn.Sequential) and len(module) == 2:

@@ -22,7 +22,8 @@ def place_of(label: npt.NDArray[np.uint8]) -> tuple[int, int, int, int] | None:
     """
     height, width = (length // BLOCK * BLOCK for length in label.shape[:2])
     free = (label[:height, :width, 0] <= NOBODY) & (label[:height, :width, 1] >= CERTAIN)
-    blocks = free.reshape(height // BLOCK, BLOCK, width // BLOCK, BLOCK).all(axis=(1, 3))
+    by_block = free.reshape(height // BLOCK, BLOCK, width // BLOCK, BLOCK)
+    blocks = np.asarray(by_block.all(axis=(1, 3)), np.bool_)
     left, top, right, bottom = (BLOCK * edge for edge in largest_rectangle(blocks))
     if min(right - left, bottom - top) < SIDE:
         return None
