@@ -47,7 +47,9 @@ def _of_model(path: Path) -> MaskNetwork:
     for widths in SHAPES:
         network = MaskNetwork(widths)
         try:
-            start_from(network.eval(), graph, torch.rand(2, 3, 64, 64), 255, apart=(network.coarse,))
+            start_from(
+                network.eval(), graph, torch.rand(2, 3, 64, 64), 255, apart=(network.coarse,)
+            )
         except ValueError:
             continue
         # What only training has starts neutral.
