@@ -42,6 +42,7 @@ EASE_FROM = 0.6
 # is alone.
 GUIDE_TRUTH, UNKNOWN_WEIGHT = 0.7, 0.6
 
+STAGE_NAMES = ("guide", "mask", "folded")
 # How many compositions normalisations take their statistics from.
 SAMPLE = 128
 
@@ -271,6 +272,10 @@ def main(arguments: Iterable[str] | None = None) -> None:
         raise SystemExit(
             f"--task, --network: expected one of {', '.join(WIDTHS)}, got {recipe.model}"
         )
+    if recipe.stage not in STAGE_NAMES:
+        raise SystemExit(f"--stage: expected one of {', '.join(STAGE_NAMES)}, got {recipe.stage}")
+    if recipe.stage == "folded" and not recipe.start:
+        raise SystemExit("--stage folded: expected --start as well, the network that goes on")
     if recipe.encoder and recipe.stage == "mask" and not WIDTHS[recipe.model].published:
         raise SystemExit(f"--encoder: --network {recipe.network} has no published encoder")
     bank = Bank(options.pack, recipe.task, device)

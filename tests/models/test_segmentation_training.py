@@ -150,6 +150,10 @@ def test_a_network_without_a_published_encoder_takes_none(tmp_path: Path) -> Non
     given = [str(tmp_path), str(tmp_path / "out"), "--network", "fast", "--encoder", "e.npz"]
     with pytest.raises(SystemExit, match="--encoder: --network fast has no published"):
         main([*given, "--device", "cpu"])
+    with pytest.raises(SystemExit, match="--stage: expected one of guide, mask, folded, got fold"):
+        main([*given, "--device", "cpu", "--stage", "fold"])
+    with pytest.raises(SystemExit, match="--stage folded: expected --start as well"):
+        main([*given, "--device", "cpu", "--stage", "folded"])
 
 
 @pytest.mark.parametrize("task", SIDES)
