@@ -64,7 +64,7 @@ def test_the_command_prints_opacity_by_kind_of_picture(
         {"file": "c.png", "set": "cutouts", "split": "dev"},
     ]
     (folder / "index.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    for name in ("hair", "faces", "negatives", "hands"):
+    for name in ("hair", "faces", "negatives", "hands", "scan"):
         (tmp_path / "data" / name).mkdir()
         (tmp_path / "data" / name / "index.jsonl").touch()
     paths = [str(tmp_path / name) for name in ("data", "labels", "teachers", "out")]
