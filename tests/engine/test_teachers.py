@@ -100,6 +100,13 @@ def test_agrees_with_peer(path: Path, backend: str) -> None:
         for name, s in shapes.items()
     }
     noise = {name: random.uniform(low, high, s).astype(np.float32) for name, s in shapes.items()}
+    # Grain far below a level of 255: where a wall is of one colour, rounding alone would decide
+    # which of four is the greatest, and it differs from one BLAS to the next.
+    grain = 1e-3 * (high - low) * (path.stem in JUMPS)
+    photos = {
+        name: (value + random.uniform(-grain, grain, value.shape)).astype(np.float32)
+        for name, value in photos.items()
+    }
     for inputs in (photos, noise):
         expected, got = peer(inputs), model.run(inputs)
         assert set(got) == set(expected)
