@@ -25,18 +25,19 @@ def read_network(path: Path) -> MaskNetwork:
     path: a checkpoint, of which the averaged weights are taken, or a .palm; of a network of any
     size in WIDTHS. Raises ValueError if it is of none.
     """
-    read = _of_model if path.suffix == ".palm" else _of_checkpoint
-    return folded(read(path))
+    if path.suffix == ".palm":
+        return folded(_of_model(path))
+    return network_of(torch.load(path, map_location="cpu", weights_only=True)["averaged"], path)
 
 
-def _of_checkpoint(path: Path) -> MaskNetwork:
-    state = torch.load(path, map_location="cpu", weights_only=True)["averaged"]
+def network_of(state: dict[str, torch.Tensor], path: Path) -> MaskNetwork:
+    """Return the network of a checkpoint's averaged weights, as `read_network` does of its file."""
     shapes = {name: value.shape for name, value in state.items()}
     for widths in SHAPES:
         for network in (MaskNetwork(widths), folded(MaskNetwork(widths))):
             if shapes == {name: value.shape for name, value in network.state_dict().items()}:
                 network.load_state_dict(state)
-                return network
+                return folded(network)
     raise ValueError(f"{path}: expected a checkpoint of a mask network, got one of something else")
 
 

@@ -20,14 +20,15 @@ from tqdm import tqdm
 from palmkit.models.segmentation.crop import Array, Flags, Picture
 from palmkit.models.segmentation.labels import (
     INDEXES,
-    LONG_SIDE,
     SHARES,
     name_of,
+    people_in,
     read_rgba,
     stored,
     trust,
 )
 from palmkit.models.segmentation.sets import EMPTY, TRUTHS
+from palmkit.models.segmentation.teachers import twice
 from palmkit.models.training.labels import Row, read_rows
 
 # Sets of crowds, which labels.py leaves out, beside those that it has.
@@ -42,12 +43,6 @@ LEAST, WITHIN, BESIDE = 24, 2.0, 0.3
 DOUBTED = 0.25
 # How far an unsure answer within a person's box is trusted: more than a look at all would be.
 UNSURE, SURE = 0.5, 0.9
-
-
-def boxes_of(row: Row) -> list[list[float]]:
-    """Return the boxes of people x, y, w, h, in pixels of the picture that `read_rgba` gives."""
-    scale = min(1.0, LONG_SIDE / max(row["width"], row["height"]))
-    return [[value * scale for value in box] for box in row.get("persons", [])]
 
 
 def edges(box: Sequence[float], room: float, shape: Sequence[int]) -> tuple[int, int, int, int]:
@@ -75,8 +70,7 @@ class CloseLooks:
 
     def look(self, picture: Picture) -> Array:
         """Return the mean of a look and of one at the mirror image, float32[h, w]."""
-        mirrored = self.network.once(np.ascontiguousarray(picture[:, ::-1]))[:, ::-1]
-        return np.asarray((self.network.once(picture) + mirrored) / 2, np.float32)
+        return twice(self.network.once, picture)
 
     def at_each(self, picture: Picture, boxes: Sequence[Sequence[float]]) -> tuple[Array, Flags]:
         """Return what looks at all and at each person say, and where people may be.
@@ -133,7 +127,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
     looks = CloseLooks()
     for row in tqdm(list(read_unmasked(options.data)), mininterval=5):
         picture, _ = read_rgba(options.data, row["file"])
-        label = looks.label(picture, boxes_of(row))
+        label = looks.label(picture, people_in(row))
         stored(label, options.labels / "person" / name_of(row["file"]))
 
 

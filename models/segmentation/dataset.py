@@ -155,7 +155,7 @@ TAUGHT_CUT_SETS = {
 
 def read_unknown(data: Path, labels: Path, task: str) -> list[dict[str, Any]]:
     """Return entries of further training pictures, without known masks but for close_looks.py's."""
-    from palmkit.models.segmentation.labels import INDEXES, name_of, read_labels
+    from palmkit.models.segmentation.labels import INDEXES, name_of, people_in, read_labels
     from palmkit.models.training.labels import read_rows
 
     known = {entry["file"] for entry in read_labels(labels)}
@@ -164,20 +164,12 @@ def read_unknown(data: Path, labels: Path, task: str) -> list[dict[str, Any]]:
             "file": row["file"],
             "set": row["set"],
             "faces": [],
-            "people": reduced(row.get("persons", []), row),
+            "people": people_in(row),
             KINDS[task]: (labels / KINDS[task] / name_of(row["file"])).exists() or "unknown",
         }
         for row in read_rows(data, INDEXES, UNKNOWN_SHARES[task], rest=0.0)
         if row["split"] == "train" and row["file"] not in known
     ]
-
-
-def reduced(boxes: Sequence[Sequence[float]], row: Mapping[str, Any]) -> list[list[float]]:
-    """Return boxes of an index's picture in the pixels that labels have."""
-    from palmkit.models.segmentation.labels import LONG_SIDE
-
-    scale = min(1.0, LONG_SIDE / max(row["width"], row["height"]))
-    return [[value * scale for value in box] for box in boxes]
 
 
 def pack(

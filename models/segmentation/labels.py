@@ -125,6 +125,12 @@ def read_rgba(data: Path, file: str) -> tuple[Picture, Array | None]:
     return filled.clip(0, 255).astype(np.uint8), alpha.astype(np.float32)
 
 
+def people_in(row: Mapping[str, Any]) -> list[list[float]]:
+    """Return an index's boxes of people x, y, w, h, in pixels of the picture of `read_rgba`."""
+    scale = min(1.0, LONG_SIDE / max(row["width"], row["height"])) if row.get("persons") else 1.0
+    return [[value * scale for value in box] for box in row.get("persons", [])]
+
+
 def read_mask(data: Path, file: str, size: tuple[int, int]) -> Array:
     """Return a mask of the given (w, h) as float32[h, w] 0..1."""
     with Image.open(data / file) as image:

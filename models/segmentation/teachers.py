@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import cv2
@@ -17,6 +18,12 @@ def stretched(picture: Picture, size: int) -> Picture:
     smaller = picture.shape[0] > size or picture.shape[1] > size
     method = cv2.INTER_AREA if smaller else cv2.INTER_LINEAR
     return np.asarray(cv2.resize(picture, (size, size), interpolation=method), np.uint8)
+
+
+def twice(once: Callable[[Picture], Array], picture: Picture) -> Array:
+    """Return the mean of a mask of the picture and of one of its mirror image, float32[h, w]."""
+    mirrored = once(np.ascontiguousarray(picture[:, ::-1]))
+    return np.asarray((once(picture) + mirrored[:, ::-1]) / 2, np.float32)
 
 
 class PersonTeacher:
@@ -38,8 +45,7 @@ class PersonTeacher:
 
     def twice(self, picture: Picture) -> Array:
         """Return the mean over the picture and its mirror image."""
-        mirrored = self.once(np.ascontiguousarray(picture[:, ::-1]))
-        return np.asarray((self.once(picture) + mirrored[:, ::-1]) / 2, np.float32)
+        return twice(self.once, picture)
 
     def __call__(self, picture: Picture) -> Array:
         """Return the mean over the whole picture and squares along its longer side."""
@@ -78,5 +84,4 @@ class HairTeacher:
 
     def __call__(self, picture: Picture) -> Array:
         """Return the mean over the picture and its mirror image."""
-        mirrored = self.once(np.ascontiguousarray(picture[:, ::-1]))
-        return np.asarray((self.once(picture) + mirrored[:, ::-1]) / 2, np.float32)
+        return twice(self.once, picture)

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from palmkit.models.segmentation.backbone import STAGES, MobileNetV2, pretrained
-from palmkit.models.segmentation.checkpoints import is_network, read_network
+from palmkit.models.segmentation.checkpoints import is_network, network_of, read_network
 from palmkit.models.segmentation.compose import Batch, Composer, patched, roughen
 from palmkit.models.segmentation.dataset import Bank
 from palmkit.models.segmentation.guide import Guide, Guides, folded
@@ -337,7 +337,7 @@ def read_guide(teacher: Path | None, paths: str, pose: str = "") -> nn.Module | 
             continue
         state = torch.load(path, map_location="cpu", weights_only=True)
         if is_network(state["averaged"]):
-            guides.append(read_network(Path(path)))
+            guides.append(network_of(state["averaged"], Path(path)))
             continue
         if teacher is None:
             raise ValueError(f"--guide {paths}: expected --teacher as well, guides read it")

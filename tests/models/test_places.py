@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from palmkit.models.segmentation.close_looks import CloseLooks, boxes_of, edges
-from palmkit.models.segmentation.labels import with_people
+from palmkit.models.segmentation.close_looks import CloseLooks, edges
+from palmkit.models.segmentation.labels import people_in, with_people
 from palmkit.models.segmentation.places import largest_rectangle, place_of
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
@@ -89,8 +89,8 @@ def test_an_unsure_answer_is_trusted_less(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_boxes_are_in_the_labels_pixels_and_stay_in_the_picture() -> None:
     row = {"width": 640, "height": 480, "persons": [[64, 32, 128, 256]]}
-    assert boxes_of(row) == [[32, 16, 64, 128]]
-    assert boxes_of({"width": 640, "height": 480}) == []
+    assert people_in(row) == [[32, 16, 64, 128]]
+    assert people_in({"width": 640, "height": 480}) == []
     assert edges([0, 0, 50, 60], 0.2, (64, 64)) == (0, 0, 61, 64)
 
 
