@@ -131,6 +131,18 @@ def box_of_people(coarse: Mask, width: int, height: int) -> tuple[int, int, int,
     return left, top, right, bottom
 
 
+def joined(one: Box | None, other: Box | None) -> Box | None:
+    """Return the box round both; None where there is neither."""
+    if one is None or other is None:
+        return one or other
+    return (
+        min(one[0], other[0]),
+        min(one[1], other[1]),
+        max(one[2], other[2]),
+        max(one[3], other[3]),
+    )
+
+
 def doubt(coarse: Mask) -> float:
     """Return how far a mask is from 0 and 1, summed, for each place of the people in it.
 

@@ -18,6 +18,7 @@ import numpy as np
 from tqdm import tqdm
 
 from palmkit.models.segmentation.crop import Array, Flags, Picture
+from palmkit.models.segmentation.crowds import CROWDS
 from palmkit.models.segmentation.labels import (
     INDEXES,
     SHARES,
@@ -31,8 +32,6 @@ from palmkit.models.segmentation.sets import EMPTY, TRUTHS
 from palmkit.models.segmentation.teachers import twice
 from palmkit.models.training.labels import Row, read_rows
 
-# Sets of crowds, which labels.py leaves out, beside those that it has.
-CROWDS = {"oi_crowd": 1.0, "coco_crowd": 1.0, "ilc2021": 1.0}
 # The room that a look leaves round a person's box, in its width and height, and that a box may be
 # too small by.
 ROOM, SLACK = 0.2, 0.04

@@ -36,6 +36,10 @@ HATTED, CLOTHED = 0.3, 0.4
 # Share of the pictures, of portraits, in which an animal is before whatever is there, as in
 # somebody's arms or on a lead; its longer side in shares of the view's.
 BEFORE, ANIMAL = 0.2, (0.15, 0.9)
+# Share of the pictures in light of one colour, and how far its red, green and blue lie apart (the
+# spread of their logarithms). Share of the scenes, and of the pictures without anybody, whose
+# colours are exchanged: flowers must not be told by being red, or red people are taken for flowers.
+LIT, LIGHTS, EXCHANGED = 0.08, 0.8, 0.4
 
 
 class Batch(NamedTuple):
@@ -83,12 +87,39 @@ def soften(image: Tensor) -> Tensor:
     return image
 
 
-def roughen(image: Tensor, ease: Tensor) -> Tensor:
-    """Soften, and disturb in colour, light, noise and compression; ease as in compose."""
+def lit(image: Tensor) -> Tensor:
+    """Set some pictures in light of one colour, as of a stage, a lamp or the evening sun."""
     count, device = len(image), image.device
-    image = soften(image)
+    light = (LIGHTS * torch.randn(count, 3, 1, 1, device=device)).exp()
+    light = (
+        light / light.amax(dim=1, keepdim=True) * uniform(0.8, 1.3, count, 1, 1, 1, device=device)
+    )
+    chosen = torch.rand(count, 1, 1, 1, device=device) < LIT
+    return torch.where(chosen, (image * light).clamp(0, 1), image)
+
+
+def exchanged(image: Tensor) -> Tensor:
+    """Exchange the colours of some pictures: what was red is green or blue, and so on."""
+    count, device = len(image), image.device
+    order = torch.rand(count, 3, device=device).argsort(dim=1)[:, :, None, None]
+    chosen = torch.rand(count, 1, 1, 1, device=device) < EXCHANGED
+    return torch.where(chosen, image.gather(1, order.expand_as(image)), image)
+
+
+def roughen(image: Tensor, ease: Tensor) -> Tensor:
+    """Soften, light, and disturb in colour, light, noise and compression; ease as in compose."""
+    count, device = len(image), image.device
+    image = lit(soften(image))
     strength = uniform(0.0, 1.0, count, 1, 1, 1, device=device) * (1 - 0.6 * ease)
     return torch.lerp(image, disturb(image, disturbances(count, device)), strength)
+
+
+def is_empty(target: Tensor, weight: Tensor) -> Tensor:
+    """Return of which pictures it is known that nobody is there, bool[n, 1, 1, 1].
+
+    target, weight: float32[n, 1, h, w], as of a Batch.
+    """
+    return (target.amax((1, 2, 3), True) == 0) & (weight.amin((1, 2, 3), True) > 0)
 
 
 def patched(batch: Batch) -> Batch:
@@ -166,6 +197,7 @@ class Composer:
         target = torch.cat([target, nothing])
         weight = torch.cat([weight, nothing + 1])
 
+        image = torch.where(is_empty(target, weight), exchanged(image), image)
         order = torch.rand(count, device=device).argsort()
         return Batch(image[order], target[order], weight[order])
 
@@ -280,7 +312,7 @@ class Composer:
         )
         is_blurred = torch.rand(count, 1, 1, 1, device=device) < 0.25
         image = torch.where(is_blurred, blurred, image)
-        return self.striped(torch.where(is_plain, plain, image))
+        return self.striped(torch.where(is_plain, plain, exchanged(image)))
 
     def striped(self, image: Tensor) -> Tensor:
         """Add waving striped cloth, such as flags and awnings, to some of the pictures."""

@@ -32,9 +32,15 @@ class Sample(NamedTuple):
 
 
 def read_samples(data: Path, labels: Path, task: str, part: str) -> Iterator[Sample]:
-    """Yield pictures of a part, "dev" or "validation", with true masks, and empty ones."""
+    """Yield pictures of a part, "dev" or "validation", with true masks, and empty ones.
+
+    Raises FileNotFoundError where `labels`, which tell what is validation, has no labels*.jsonl.
+    """
     kind = KINDS[task]
-    held = {entry["file"] for entry in read_labels(labels) if entry["part"] == part}
+    entries = read_labels(labels)
+    if part != "dev" and not entries:
+        raise FileNotFoundError(f"{labels}: expected labels.jsonl, which labels.py writes")
+    held = {entry["file"] for entry in entries if entry["part"] == part}
     rows = [
         row
         for row in read_rows(data)

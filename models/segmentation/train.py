@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from palmkit.models.segmentation.backbone import STAGES, MobileNetV2, pretrained
 from palmkit.models.segmentation.checkpoints import is_network, network_of, read_network
-from palmkit.models.segmentation.compose import Batch, Composer, patched, roughen
+from palmkit.models.segmentation.compose import Batch, Composer, is_empty, patched, roughen
 from palmkit.models.segmentation.dataset import Bank
 from palmkit.models.segmentation.guide import Guide, Guides, folded
 from palmkit.models.segmentation.losses import PARTS, mask_loss
@@ -215,8 +215,7 @@ class MaskTrainer(Composing):
         word = torch.stack(words).float().sigmoid().mean(dim=0)
         # Where somebody is known to be, or something is unknown, the guide may know better; not of
         # pictures without anybody, which it may take for people.
-        nobody = (target.amax((1, 2, 3), True) == 0) & (weight.amin((1, 2, 3), True) > 0)
-        truth = torch.where(nobody, 1.0, self.truth * weight)
+        truth = torch.where(is_empty(target, weight), 1.0, self.truth * weight)
         target = torch.lerp(word, target, truth)
         weight = weight.clamp(min=UNKNOWN_WEIGHT)
         rows = torch.cat([images, target, weight], 1).half()

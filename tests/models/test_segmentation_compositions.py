@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.models.segmentation_pack import write_pack
+from tests.models.segmentation_pack import Made, pack_made, write_pack
 
 
 @pytest.mark.parametrize("task", ["portrait", "hair"])
@@ -86,3 +86,53 @@ def test_parts_of_other_pictures_come_with_their_masks() -> None:
     areas = foreign.float().mean(dim=(1, 2, 3))
     assert 0.7 * PATCHED < (areas > 0).float().mean() < 1.3 * PATCHED
     assert areas.max() < PATCH[1] ** 2 + 0.05
+
+
+def test_some_pictures_are_in_light_of_one_colour() -> None:
+    torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
+    from palmkit.models.segmentation.compose import LIT, lit
+
+    torch.manual_seed(2)
+    grey = torch.full((2000, 3, 4, 4), 0.6)
+    after = lit(grey)
+    assert after.min() >= 0 and after.max() <= 1
+    changed = (after != grey).flatten(1).any(dim=1)
+    assert changed.float().mean() == pytest.approx(LIT, abs=0.02)
+    channels = after[changed].mean(dim=(2, 3))
+    # Any colour is as likely as another, and most are plainly coloured.
+    assert channels.argmax(dim=1).bincount(minlength=3).min() > 0.25 * len(channels)
+    assert ((channels.amax(dim=1) - channels.amin(dim=1)) > 0.2).float().mean() > 0.6
+
+
+def test_colours_of_what_is_nobody_are_exchanged(tmp_path: Path) -> None:
+    """So that a flower is not told by being red; people keep their colours."""
+    torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
+    from palmkit.models.segmentation.compose import EXCHANGED, Composer, exchanged, is_empty
+    from palmkit.models.segmentation.dataset import Bank
+
+    red = torch.tensor([0.9, 0.4, 0.1])[None, :, None, None].expand(3000, 3, 2, 2)
+    after = exchanged(red)
+    assert torch.equal(after.sort(dim=1).values, red.sort(dim=1).values)
+    # One order in six is that which it was.
+    share = (after != red).flatten(1).any(dim=1).float().mean()
+    assert share == pytest.approx(EXCHANGED * 5 / 6, abs=0.03)
+
+    label = np.zeros((64, 64, 3), np.uint8)
+    label[..., 1] = 255
+    person = label.copy()
+    person[8:56, 16:48, ::2] = 255
+    picture = np.full_like(label, (200, 60, 20))
+    made = [
+        Made(picture, person, {"set": "voc_person", "faces": []}),
+        Made(picture, None, {"set": "backgrounds", "faces": []}),
+    ]
+    pack_made(tmp_path, made, ("person",))
+    torch.manual_seed(1)
+    batch = Composer(Bank(tmp_path, "portrait", torch.device("cpu")), "portrait", 32).compose(
+        120, torch.ones(())
+    )
+    empty = is_empty(batch.target, batch.weight)[:, 0, 0, 0]
+    assert 0 < empty.sum() < len(empty)
+    first = batch.images.argmax(dim=1, keepdim=True)
+    where = (batch.target > 0.9) & (batch.images.amax(dim=1, keepdim=True) > 0.3)
+    assert where.any() and (first[where] == 0).all()
