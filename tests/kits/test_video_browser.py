@@ -100,7 +100,8 @@ class Browser:
         assert BROWSER is not None
         given = quote(json.dumps([path.name, times_s, has_sound]))
         url = f"http://127.0.0.1:{self._server.server_port}/page.html#{given}"
-        with tempfile.TemporaryDirectory() as profile:
+        # The processes that the browser began write there until they end, after it.
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
             flags = (
                 "--headless=new",
                 "--no-sandbox",
