@@ -33,11 +33,14 @@ from palmkit.kits.portrait.steady import Steady
 from palmkit.kits.portrait.views import (
     Box,
     Halves,
+    are_small,
     box_of_people,
     closer,
     doubt,
     joined,
     part_of,
+    put_together,
+    quarters,
     shrinkings,
 )
 from palmkit.kits.results import INSIDE, Mask
@@ -47,7 +50,8 @@ if TYPE_CHECKING:
     from palmkit.engine.frames import Frames
 
 # From this doubt on the best network looks as well. Chosen on the dev and held-out pictures, a
-# third of which are so doubtful: lower values gain more, and ask it more often.
+# third of which are so doubtful: lower values gain more, and ask it more often. Where its looks
+# leave as much of people who are small in them, it looks closer.
 DOUBT = 0.1
 
 # An input of a network and its result.
@@ -287,10 +291,10 @@ class PortraitSegmenter(Segmenter):
         """
         found = self._finder.box(picture) if self._finder is not None else None
         network, best = self._network, self._best
+        if best is None:
+            return self._infer_closer(network, picture, found or whole)
         if best is not network:
             seen = self._infer_closer(network, picture, found or whole)
-            if best is None:
-                return seen
             missed = found is not None and not (seen[2] > INSIDE).any()
             if doubt(seen[2]) < DOUBT and not missed:
                 return seen
@@ -316,11 +320,12 @@ class PortraitSegmenter(Segmenter):
     def _infer_best(
         self, network: SegmentationNetwork, picture: Halves, whole: Box, found: Box | None
     ) -> tuple[Box, Image, refine.Mask]:
-        """Return a part of the picture, an input and the mean of four looks.
+        """Return a part of the picture, an input and the mean of four looks, or eight.
 
         The first is at all of the picture: people whom the finder misses, far behind others, it may
         see. A closer one is at all that either sees. In each of them, and in their mirror images,
-        the network errs in other places. found: where the finder sees people.
+        the network errs in other places. Where they leave a doubt of small people, quarters of the
+        part are looked at, too, whose word counts half. found: where the finder sees people.
         """
         first = self._look(network, picture, whole)
         box = whole
@@ -334,7 +339,15 @@ class PortraitSegmenter(Segmenter):
         if box != whole:
             everything = first[1], network.infer_mirrored(first[0])
             words += [part_of(said, box, whole) for said in everything]
-        return box, view, refine.without_specks(np.mean(words, axis=0))
+        mean = cast(refine.Mask, np.mean(words, axis=0))
+        in_doubt = doubt(mean) >= DOUBT and are_small(mean)
+        # With one look at a picture nothing is looked at closer.
+        if self._finder is not None and in_doubt:
+            parts = quarters(box)
+            near = [self._look(network, picture, part)[1] for part in parts]
+            both = mean, put_together(near, parts, box)
+            mean = cast(refine.Mask, np.mean(both, axis=0))
+        return box, view, refine.without_specks(mean)
 
     def _look(self, network: SegmentationNetwork, picture: Halves, box: Box) -> Seen:
         view = picture.part(box, network.side)

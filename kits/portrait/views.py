@@ -30,6 +30,9 @@ LEAST = 1.75
 
 # What is smaller than this part of what was looked at is looked at again, closer.
 CLOSER = 0.7
+# How much of the width and height each of four parts has, which are looked at alone; how much of
+# a mask the largest connected part of people may be for that, as cut in four nobody near is known.
+QUARTER, SMALL = 0.6, 0.15
 # Where the body of a face may be: above the face, below it and to each side, in its height and
 # width.
 BODY = (0.8, 9.0, 1.5)
@@ -188,6 +191,44 @@ def part_of(coarse: Mask, box: Box, seen: Box) -> Mask:
         coarse, np.array(rows), (side, side), flags=how, borderMode=cv2.BORDER_REPLICATE
     )
     return cast(Mask, drawn)
+
+
+def are_small(coarse: Mask) -> bool:
+    """Return whether all people are small in a mask, float32[n, m], 0..1, or it has none."""
+    areas = _areas((coarse > INSIDE).astype(np.uint8))
+    return int(areas.max(initial=0)) < SMALL * coarse.size
+
+
+def quarters(box: Box) -> list[Box]:
+    """Return the four parts at the corners of a box; they overlap, and are a pixel at least."""
+    spans: list[tuple[tuple[int, int], ...]] = []
+    for low, high in (box[::2], box[1::2]):
+        length = math.ceil(QUARTER * (high - low))
+        spans.append(((low, low + length), (high - length, high)))
+    return [(left, top, right, bottom) for top, bottom in spans[1] for left, right in spans[0]]
+
+
+def put_together(found: Sequence[Mask], parts: Sequence[Box], box: Box) -> Mask:
+    """Return what was found in parts of a box as one mask of it, the mean where they overlap.
+
+    found: float32[n, n], 0..1, of each. The parts cover all of the box.
+    """
+    import cv2
+
+    side = found[0].shape[0]
+    total, count = np.zeros((2, side, side), np.float32)
+    for mask, part in zip(found, parts, strict=True):
+        spans: list[slice] = []
+        for axis in (1, 0):
+            start, full = box[axis], box[axis + 2] - box[axis]
+            low, high = (round((end - start) / full * side) for end in part[axis::2])
+            spans.append(slice(low, high))
+        rows, columns = spans
+        size = (columns.stop - columns.start, rows.stop - rows.start)
+        total[rows, columns] += cv2.resize(mask, size, interpolation=cv2.INTER_AREA)
+        count[rows, columns] += 1
+    # Their sums may be a little above one.
+    return cast(Mask, np.minimum(total / count, np.float32(1)))
 
 
 def _stretch(start: int, length: int, places: int, pixels: int) -> tuple[int, int]:
