@@ -35,7 +35,7 @@ def test_pictures_as_large_as_they_are_come_out_as_from_the_kits(
 
 def test_the_network_s_mask_is_coarser_in_larger_pictures(astronaut: Image) -> None:
     path = MODELS / "portrait/portrait.palm"
-    usual = segment_portrait(astronaut)
+    usual = segment_portrait(astronaut, quality="fast")
     edge = (usual.alpha > 0.05) & (usual.alpha < 0.95)
     made = {times: large.maskers("portrait", path, times) for times in (2, 8)}
     wrong = {
@@ -44,7 +44,11 @@ def test_the_network_s_mask_is_coarser_in_larger_pictures(astronaut: Image) -> N
         for name, masker in each.items()
     }
     assert wrong[8, "enlarged"] > 1.2 * wrong[2, "enlarged"]
-    assert wrong[8, "opacity"] < wrong[8, "opacity, network's grid"] < wrong[8, "enlarged"]
+    assert wrong[2, "opacity"] < wrong[2, "opacity, network's grid"] < wrong[2, "enlarged"]
+    # Of so few places as the network draws here opacity is no better than its mask.
+    assert wrong[8, "opacity"] < 0.9 * min(
+        wrong[8, "opacity, network's grid"], wrong[8, "enlarged"]
+    )
 
 
 def test_the_command_prints_opacity_by_kind_of_picture(
