@@ -49,8 +49,8 @@ from palmkit.kits.results.mask import Subject
 if TYPE_CHECKING:
     from palmkit.engine.frames import Frames
 
-# From this doubt on the best network looks as well. Chosen on the dev and held-out pictures, a
-# third of which are so doubtful: lower values gain more, and ask it more often. Where its looks
+# From this doubt on the best network looks as well. Chosen on the dev and held-out pictures, over
+# a third of which are so doubtful: lower values gain more, and ask it more often. Where its looks
 # leave as much of people who are small in them, it looks closer.
 DOUBT = 0.09
 
