@@ -53,9 +53,9 @@ PORTRAIT = shipped_model("portrait")
 # enlarged: the encoder's of strides 4, 8 and 16, the decoder's of 16, 8 and 4; and the head's own
 # channels.
 MAPS = {
-    "/network/stages.0/stages.0.0/Relu_1_output_0": (32, 1),
-    "/network/contexts.1/Relu_output_0": (48, 2),
-    "/network/contexts.2/Relu_output_0": (96, 4),
+    "/network/encoder/stages.0/stages.0.0/Relu_1_output_0": (32, 1),
+    "/network/encoder/contexts.1/Relu_output_0": (48, 2),
+    "/network/encoder/contexts.2/Relu_output_0": (96, 4),
     "/network/merges.0/block/Relu_1_output_0": (48, 4),
     "/network/merges.1/block/Relu_1_output_0": (32, 2),
     "/network/merges.2/block/block.1/Relu_output_0": (32, 1),
