@@ -340,9 +340,8 @@ class PortraitSegmenter(Segmenter):
             everything = first[1], network.infer_mirrored(first[0])
             words += [part_of(said, box, whole) for said in everything]
         mean = cast(refine.Mask, np.mean(words, axis=0))
-        in_doubt = doubt(mean) >= DOUBT and are_small(mean)
-        # With one look at a picture nothing is looked at closer.
-        if self._finder is not None and in_doubt:
+        # Without the finder nothing is looked at closer.
+        if self._finder is not None and doubt(mean) >= DOUBT and are_small(mean):
             parts = quarters(box)
             near = [self._look(network, picture, part)[1] for part in parts]
             both = mean, put_together(near, parts, box)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from palmkit.models.segmentation.crop import Array, Flags, Picture
+from palmkit.models.segmentation.crop import Array, Flags, Picture, edges
 from palmkit.models.segmentation.crowds import CROWDS
 from palmkit.models.segmentation.labels import (
     INDEXES,
@@ -42,17 +42,6 @@ LEAST, WITHIN, BESIDE = 24, 2.0, 0.3
 DOUBTED = 0.25
 # How far an unsure answer within a person's box is trusted: more than a look at all would be.
 UNSURE, SURE = 0.5, 0.9
-
-
-def edges(box: Sequence[float], room: float, shape: Sequence[int]) -> tuple[int, int, int, int]:
-    """Return left, top, right, bottom of a box with room on each side, within the picture."""
-    x, y, wide, high = box
-    return (
-        max(0, int(x - room * wide - 1)),
-        max(0, int(y - room * high - 1)),
-        min(shape[1], int(np.ceil(x + (1 + room) * wide + 1))),
-        min(shape[0], int(np.ceil(y + (1 + room) * high + 1))),
-    )
 
 
 class CloseLooks:

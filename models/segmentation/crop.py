@@ -1,7 +1,8 @@
-"""The square round a face that the hair network sees."""
+"""Parts of pictures: the square round a face that the hair network sees, a box with room."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import cv2
@@ -39,6 +40,23 @@ def crop_round(face: Array, width: int, height: int, reach: float = REACH) -> Sq
         min(max(top, min(0.0, height - side)), max(0.0, height - side)),
         side,
     )
+
+
+def edges(
+    box: Sequence[float], room: float, shape: Sequence[int], pixels: int = 1
+) -> tuple[int, int, int, int]:
+    """Return left, top, right, bottom of a box with room on each side, within the picture.
+
+    box: x, y, w, h. room: in its width and height. shape: of the picture, height and width.
+    pixels: of room beside that. At least the pixel nearest to the box's middle is within.
+    """
+    low, high = list[int](), list[int]()
+    for start, length, full in zip(box[:2], box[2:], shape[1::-1], strict=True):
+        middle = min(max(int(start + length / 2), 0), full - 1)
+        low.append(min(max(int(start - room * length - pixels), 0), middle))
+        end = int(np.ceil(start + (1 + room) * length + pixels))
+        high.append(max(min(end, full), middle + 1))
+    return low[0], low[1], high[0], high[1]
 
 
 def fitted(picture: Picture, square: Square, size: int, alpha: Array | None = None) -> Picture:

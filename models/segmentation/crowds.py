@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from palmkit.models.segmentation.crop import Flags, Picture
-from palmkit.models.segmentation.labels import LONG_SIDE, people_in, read_rgba
+from palmkit.models.segmentation.crop import Flags, Picture, edges
+from palmkit.models.segmentation.labels import boxes_in, people_in, read_rgba
 from palmkit.models.segmentation.scores import Masker
 from palmkit.models.training.labels import read_rows
 
@@ -21,8 +21,6 @@ SURE_FACE = 0.7
 PERSON_COVERED, FACE_COVERED = 0.25, 0.5
 # What boxes of people may be too small by, in their width and height.
 SLACK = 0.05
-
-Box = Sequence[float]
 
 
 class Crowd(NamedTuple):
@@ -42,31 +40,16 @@ def read_crowds(data: Path) -> Iterator[Crowd]:
         if row["split"] != "dev":
             continue
         picture, _ = read_rgba(data, row["file"])
-        scale = min(1.0, LONG_SIDE / max(row["width"], row["height"]))
         boxes = row.get("boxes") or []
         scores = row.get("scores") or [1.0] * len(boxes)
-        faces = [
-            [value * scale for value in box]
-            for box, score in zip(boxes, scores, strict=True)
-            if score >= SURE_FACE
-        ]
-        yield Crowd(picture, people_in(row), faces)
+        faces = [box for box, score in zip(boxes, scores, strict=True) if score >= SURE_FACE]
+        yield Crowd(picture, people_in(row), boxes_in(row, faces))
 
 
-def part_of(inside: Flags, box: Box, room: float) -> Flags:
-    """Return what is in a box that is so much larger on each side, in its width and height.
-
-    At least the pixel nearest to its middle.
-    """
-    x, y, wide, high = box
-    ends: list[slice] = []
-    for start, length, full in ((y, high, inside.shape[0]), (x, wide, inside.shape[1])):
-        middle = min(max(int(start + length / 2), 0), full - 1)
-        low = min(max(int(start - room * length), 0), middle)
-        ends.append(
-            slice(low, max(min(int(np.ceil(start + (1 + room) * length)), full), middle + 1))
-        )
-    return inside[ends[0], ends[1]]
+def part_of(inside: Flags, box: Sequence[float], room: float) -> Flags:
+    """Return what is in a box that is so much larger on each side, in its width and height."""
+    left, top, right, bottom = edges(box, room, inside.shape, pixels=0)
+    return inside[top:bottom, left:right]
 
 
 def covered(crowds: Sequence[Crowd], masker: Masker) -> dict[str, float]:

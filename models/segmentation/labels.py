@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -127,8 +127,13 @@ def read_rgba(data: Path, file: str) -> tuple[Picture, Array | None]:
 
 def people_in(row: Mapping[str, Any]) -> list[list[float]]:
     """Return an index's boxes of people x, y, w, h, in pixels of the picture of `read_rgba`."""
-    scale = min(1.0, LONG_SIDE / max(row["width"], row["height"])) if row.get("persons") else 1.0
-    return [[value * scale for value in box] for box in row.get("persons", [])]
+    return boxes_in(row, row.get("persons", []))
+
+
+def boxes_in(row: Mapping[str, Any], boxes: Sequence[Sequence[float]]) -> list[list[float]]:
+    """Return boxes of an index's picture in pixels of the picture of `read_rgba`."""
+    scale = min(1.0, LONG_SIDE / max(row["width"], row["height"])) if boxes else 1.0
+    return [[value * scale for value in box] for box in boxes]
 
 
 def read_mask(data: Path, file: str, size: tuple[int, int]) -> Array:

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from palmkit.models.segmentation.close_looks import CloseLooks, edges
+from palmkit.models.segmentation.close_looks import CloseLooks
+from palmkit.models.segmentation.crop import edges
 from palmkit.models.segmentation.labels import people_in, with_people
 from palmkit.models.segmentation.places import largest_rectangle, place_of
 
