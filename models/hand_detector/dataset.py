@@ -19,7 +19,7 @@ from PIL import Image
 
 from palmkit.models.detection.bank import Example
 from palmkit.models.face_detector.labels import TERMS, read_picture
-from palmkit.models.hand_detector.labels import read_rows
+from palmkit.models.hand_detector.labels import HAND_SETS, read_rows
 from palmkit.models.training.labels import share_of
 from palmkit.models.training.pack import Packed, write_pack
 
@@ -27,36 +27,45 @@ Entry = dict[str, Any]
 LANDMARKS = 21
 # Whole people or recordings are held out where the sets name them, else a share of the pictures.
 VALIDATION_GROUPS = frozenset({("subhi", "3_1528505750.77_pic"), ("subhi", "26")})
-VALIDATION_SHARES = {"ardamavi": 0.08, "hagrid": 0.14, "leb": 0.07, "obb": 0.07}
+VALIDATION_SHARES = {"ardamavi": 0.08, "hagrid": 0.14, "leb": 0.07, "obb": 0.07, "flowers": 0.06}
 VALIDATION_SHARE = 0.04
 # Many photos of few hands.
 PACKED_SHARES = {"rps_green": 0.5, "fingercount": 0.6}
 PACKED = ("file", "set", "hard", "hands", "ignored")
-HAND_SET_QUALITY, OTHER_QUALITY = 55, 36
-HAND_SET_SIDE, OTHER_SIDE = 288, 160
+# JPEG quality and longest side of pictures with hands, which are small in pictures of people, and
+# of others.
+WITH_QUALITY, WITHOUT_QUALITY = 55, 36
+WITH_SIDE, WITHOUT_SIDE = 320, 160
 DETECTOR_WEIGHTS = {
-    "subhi": 0.12,
-    "leb": 0.15,
-    "obb": 0.14,
-    "linto": 0.03,
+    "subhi": 0.11,
+    "leb": 0.13,
+    "obb": 0.12,
+    "linto": 0.02,
     "anton": 0.01,
     "ardamavi": 0.05,
-    "rps_green": 0.03,
-    "fingercount": 0.05,
-    "hagrid": 0.20,
-    "ccp": 0.03,
+    "rps_green": 0.02,
+    "fingercount": 0.04,
+    "hagrid": 0.16,
+    "ccp": 0.05,
     "ccp_unlabelled": 0.02,
     "hs290": 0.02,
     "cutouts": 0.03,
     "backgrounds": 0.02,
-    "eden": 0.02,
+    "eden": 0.03,
     "maskon": 0.01,
     "interfaces": 0.01,
-    "aaf": 0.04,
+    "aaf": 0.02,
     "figaro": 0.02,
     "fasseg_multipose": 0.01,
     "clothing": 0.04,
     "grocery": 0.03,
+    "voc_person": 0.04,
+    "workers": 0.01,
+    "oi_crowd": 0.02,
+    "coco_crowd": 0.01,
+    "ilc2021": 0.03,
+    "flowers": 0.05,
+    "animals": 0.02,
 }
 
 
@@ -117,8 +126,8 @@ def pack(data: Path, labels: Path, out: Path, terms: str = "all") -> None:
         and share_of(entry["file"]) < PACKED_SHARES.get(entry["set"], 1.0)
     ]
     entries = [{name: entry[name] for name in PACKED} for entry in entries]
-    hands = [entry for entry in entries if entry["file"].startswith("hands")]
-    others = [entry for entry in entries if not entry["file"].startswith("hands")]
+    # Of sets of hands all are close to what may be asked of the kit, those without a hand, too.
+    seen = [bool(entry["hands"]) or entry["set"] in HAND_SETS for entry in entries]
 
     def read(side: int) -> Any:
         def picture(entry: Entry) -> NDArray[np.uint8]:
@@ -126,8 +135,12 @@ def pack(data: Path, labels: Path, out: Path, terms: str = "all") -> None:
 
         return picture
 
-    write_pack(out / "hands", hands, read(HAND_SET_SIDE), HAND_SET_QUALITY)
-    write_pack(out / "others", others, read(OTHER_SIDE), OTHER_QUALITY)
+    hands, others = (
+        [entry for entry, has in zip(entries, seen, strict=True) if has == wanted]
+        for wanted in (True, False)
+    )
+    write_pack(out / "hands", hands, read(WITH_SIDE), WITH_QUALITY)
+    write_pack(out / "others", others, read(WITHOUT_SIDE), WITHOUT_QUALITY)
 
 
 def shrink(picture: NDArray[np.uint8], entry: Entry, side: int) -> NDArray[np.uint8]:

@@ -25,19 +25,27 @@ from palmkit.kits.hands.crop import palm_size
 from palmkit.models.face_detector.labels import difference_hash, read_picture
 from palmkit.models.hand_detector import teachers
 from palmkit.models.hand_detector.teachers import Array, Palms, Picture
+from palmkit.models.segmentation.labels import with_people
 from palmkit.models.training import labels
 
-INDEXES = ("hands", "portraits", "negatives", "faces", "hair")
+INDEXES = ("hands", "portraits", "negatives", "faces", "hair", "scan")
 SHARES = {
-    "ccp": 0.4,
-    "ccp_unlabelled": 0.4,
-    "eden": 0.5,
     "aaf": 0.3,
     "maskon": 0.6,
     "figaro": 0.5,
     "fasseg_frontal": 0.0,
     "fasseg_multipose": 0.3,
+    "zxing": 0.0,
 }
+# Pictures without people, which the teachers need not see.
+EMPTY = frozenset({"flowers", "animals"})
+# Pictures of people, whose hands are small: they are looked for in tiles, too.
+PEOPLE = frozenset(
+    {
+        *("ccp", "ccp_unlabelled", "hs290", "cutouts", "voc_person", "workers"),
+        *("eden", "oi_crowd", "coco_crowd", "ilc2021"),
+    }
+)
 # The hand fills these pictures: a border lets the palm detector see it from further away.
 CROPS = frozenset({"ardamavi", "rps_green"})
 HAND_SETS = frozenset(
@@ -66,7 +74,8 @@ class Found(NamedTuple):
 
 def read_rows(data: Path) -> Iterator[dict[str, Any]]:
     """Yield every picture row that may be used, with `file` relative to `data`."""
-    return labels.read_rows(data, INDEXES, SHARES)
+    rows = labels.read_rows(data, INDEXES, SHARES)
+    return (row for row in rows if row["file"] not in with_people())
 
 
 class Committee:
@@ -198,8 +207,8 @@ class Committee:
         return bool((iou(hand.box[None], faces) > 0.3).any())
 
     def parts(self, picture: Picture, row: Mapping[str, Any]) -> list[Array]:
-        """Return overlapping tiles of pictures where hands are small."""
-        if row["set"] not in ("ccp", "ccp_unlabelled", "hs290", "eden", "cutouts"):
+        """Return overlapping tiles of pictures of people."""
+        if row["set"] not in PEOPLE:
             return []
         height, width = picture.shape[:2]
         across, down = int(width * 0.62), int(height * 0.62)
@@ -277,15 +286,17 @@ def gestures(row: Mapping[str, Any], hands: list[Found]) -> list[str | None]:
 
 def describe(row: Mapping[str, Any], committee: Committee, picture: Picture) -> dict[str, Any]:
     """Return one picture's line of labels.jsonl."""
-    hands, ignored = committee.label(picture, row)
+    named = row if row["set"] in HAND_SETS else {}
+    native = named.get("native")
+    hands, ignored = ([], []) if row["set"] in EMPTY else committee.label(picture, row)
     return {
         "file": row["file"],
         "set": row["set"],
         "split": row["split"],
         "hard": bool(row.get("hard")),
         "person": row.get("person") or row.get("recording"),
-        "native": row.get("native"),
-        "label": BY_NATIVE.get((row["set"], str(row.get("native"))), row.get("label")),
+        "native": native,
+        "label": BY_NATIVE.get((row["set"], str(native)), named.get("label")),
         "hash": f"{difference_hash(picture):064x}",
         "hands": [
             {

@@ -20,7 +20,7 @@ import numpy as np
 from palmkit.kits.crop import Crop
 from palmkit.kits.hands.crop import crop_from_landmarks
 from palmkit.models.hand_detector.dataset import Entry, landmark_rows
-from palmkit.models.hand_detector.labels import HAND_SETS
+from palmkit.models.hand_detector.labels import HAND_SETS, PEOPLE
 from palmkit.models.hand_detector.teachers import Picture
 from palmkit.models.hand_landmarks.pipelines import MAX_HANDS, Reader, our_detector, our_reader
 from palmkit.models.training.pack import read_pack
@@ -28,7 +28,8 @@ from palmkit.models.training.pack import read_pack
 MODELS = Path(__file__).parents[1]
 SIZES = (192, 256)
 MIN_SCORE, SURE, LIKELY = 0.25, 0.9, 0.7
-PEOPLE = frozenset({"ccp", "ccp_unlabelled", "hs290", "cutouts", "eden", "interfaces", "obb"})
+# Sets whose pictures may show hands that the teachers missed.
+WITH_HANDS = PEOPLE | {"interfaces", "obb"}
 
 
 def boxes_of(entry: Entry) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
@@ -79,7 +80,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
             found = [crop for find in detectors for _, crop in find(picture)[:MAX_HANDS]]
             wrong = [crop for crop in found if is_clear(crop, boxes)]
             missed = entry["set"] in HAND_SETS and not entry["hands"]
-            if entry["set"] in PEOPLE or missed:
+            if entry["set"] in WITH_HANDS or missed:
                 hands = [hand for crop in wrong if (hand := read(picture, crop)).presence > LIKELY]
                 entry["ignored"] += [hand.box.round(1).tolist() for hand in hands]
                 wrong = []

@@ -1,4 +1,7 @@
-"""Train the hand detector: `python -m palmkit.models.hand_detector.train PACK OUT`."""
+"""Train the hand detector: `python -m palmkit.models.hand_detector.train PACK OUT`.
+
+`--start` is a .palm of the detector, of which only the weights are taken.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from palmkit.engine import convert
 from palmkit.models.detection.bank import Bank, Shape
 from palmkit.models.detection.compose import Batch, Composer
 from palmkit.models.detection.losses import detection_loss
@@ -17,6 +21,7 @@ from palmkit.models.detection.network import DetectorNetwork
 from palmkit.models.hand_detector.dataset import LANDMARKS, examples
 from palmkit.models.training import loop
 from palmkit.models.training.pack import read_pack
+from palmkit.models.training.start import start_from
 
 # Indices of the wrist and the base of the middle finger.
 KEYPOINTS = (0, 9)
@@ -37,6 +42,7 @@ class Recipe(loop.Recipe):
     batch: int = 256
     learning_rate: float = 3e-3
     average: float = 0.999
+    start: str = ""
     size: int = 192
     large_every: int = 4
 
@@ -54,7 +60,12 @@ class Trainer(loop.Trainer):
         """
         device = composer.bank.device
         torch.manual_seed(recipe.seed)
-        super().__init__(recipe, DetectorNetwork(len(KEYPOINTS)), device)
+        network = DetectorNetwork(len(KEYPOINTS)).to(device)
+        if recipe.start:
+            with torch.no_grad():
+                images = composer.compose(32, recipe.size).images
+            start_from(network, convert(recipe.start), images, unit=255)
+        super().__init__(recipe, network, device)
         self.composer = composer
         self.judge = torch.compile(self.forward, dynamic=False) if self.fast else self.forward
 

@@ -1,4 +1,7 @@
-"""Train the hand landmarks: `python -m palmkit.models.hand_landmarks.train PACK OUT`."""
+"""Train the hand landmarks: `python -m palmkit.models.hand_landmarks.train PACK OUT`.
+
+`--start` is a .palm of the landmarks, of which only the weights are taken.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from palmkit.engine import convert
 from palmkit.models.hand_landmarks.compose import Batch, Composer, finger_hearts
 from palmkit.models.hand_landmarks.dataset import HandBank
 from palmkit.models.hand_landmarks.network import CELLS, HEART, HandNetwork, Seen, normalised
 from palmkit.models.training import loop
 from palmkit.models.training.pack import read_pack
 from palmkit.models.training.pixels import drawn_rows
+from palmkit.models.training.start import start_from
 
 HEARTS = 12
 
@@ -30,6 +35,7 @@ class Recipe(loop.Recipe):
     learning_rate: float = 3e-3
     weight_decay: float = 0.03
     average: float = 0.999
+    start: str = ""
     shape: float = 0.5
 
 
@@ -43,7 +49,12 @@ class Trainer(loop.Trainer):
     def __init__(self, recipe: Recipe, composer: Composer) -> None:
         """Set up the training with a composer of hands."""
         torch.manual_seed(recipe.seed)
-        super().__init__(recipe, HandNetwork(), composer.bank.device)
+        network = HandNetwork().to(composer.bank.device)
+        if recipe.start:
+            with torch.no_grad():
+                images = composer.compose(32).images
+            start_from(network, convert(recipe.start), images, unit=255)
+        super().__init__(recipe, network, composer.bank.device)
         self.composer = composer
 
     def hearts(self) -> Tensor:

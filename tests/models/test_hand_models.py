@@ -224,3 +224,42 @@ def test_packed_labels_follow_the_picture() -> None:
     packed = np.asarray(json.loads(json.dumps(entry))["hands"][0]["landmarks"])
     assert packed[:, :2] == pytest.approx(hand()[:, :2] / 2, abs=0.06)
     assert entry["ignored"] == [[0.0, 0.0, 200.0, 150.0]]
+
+
+def test_training_starts_with_what_ships(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
+    from palmkit.engine import load
+    from palmkit.models.hand_detector import train as detector
+    from palmkit.models.hand_landmarks import train as landmarks
+
+    write_pack(tmp_path / "pack")
+    device = torch.device("cpu")
+    image = np.random.default_rng(1).integers(0, 256, (1, 192, 192, 3)).astype(np.float32)
+    seen = torch.from_numpy(image).permute(0, 3, 1, 2) / 255
+    path = FILES["hand_landmarks"]
+    recipe = landmarks.Recipe(batch=landmarks.HEARTS, start=str(path))
+    network = landmarks.trainer(tmp_path / "pack", recipe, device).network.eval()
+    wanted = load(path).run({"image": image, "up": np.array([[0, -1]], np.float32)})
+    with torch.no_grad():
+        found = network(seen)
+    assert found.landmarks.numpy() == pytest.approx(wanted["landmarks"], abs=0.01)
+    assert found.presence.sigmoid().item() == pytest.approx(wanted["presence"].item(), abs=0.01)
+    path = FILES["hand_detector"]
+    first = detector.trainer(tmp_path / "pack", detector.Recipe(size=96, start=str(path)), device)
+    scores = load(path).run({"image": image})["score_16"]
+    with torch.no_grad():
+        level = first.network.eval()(seen)[1]
+    assert level.logits.sigmoid().numpy().ravel() == pytest.approx(scores.ravel(), abs=0.02)
+
+
+def test_pictures_without_people_need_no_teacher(monkeypatch: pytest.MonkeyPatch) -> None:
+    from palmkit.models.hand_detector import labels
+
+    def fail(*_: object) -> None:
+        raise AssertionError("asked")
+
+    monkeypatch.setattr(labels.Committee, "label", fail)
+    committee = labels.Committee.__new__(labels.Committee)
+    row = {"file": "scan/rose.jpg", "set": "flowers", "split": "train", "label": "roses"}
+    line = labels.describe(row, committee, np.zeros((40, 40, 3), np.uint8))
+    assert (line["hands"], line["ignored"], line["label"]) == ([], [], None)

@@ -120,8 +120,8 @@ def check_hands(
 
 def hands_clip() -> list[Image]:
     return [
-        drawn_hands.scene([(180 + 6 * index, 250, "open_palm", "right"), (460, 260, "one", "left")])
-        for index in range(8)
+        drawn_hands.scene([(180 + shift, 250, "open_palm", "right"), (460, 260, "four", "left")])
+        for shift in range(0, 48, 6)
     ]
 
 

@@ -24,7 +24,7 @@ LONG = ((1200, 400), (320, 640), (900, 300), (1200, 300))
 
 @pytest.fixture(scope="module")
 def hands() -> Image:
-    return drawn_hands.scene([(180, 250, "open_palm", "right"), (460, 260, "one", "left")])
+    return drawn_hands.scene([(180, 250, "open_palm", "right"), (460, 260, "four", "left")])
 
 
 @pytest.fixture(scope="module")
