@@ -14,7 +14,6 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from palmkit.engine import convert
 from palmkit.models.detection.bank import Bank, Shape
 from palmkit.models.detection.compose import Batch, Composer
 from palmkit.models.detection.losses import detection_loss
@@ -23,7 +22,7 @@ from palmkit.models.face_detector.dataset import examples
 from palmkit.models.face_detector.teacher_network import YuNet
 from palmkit.models.training import loop
 from palmkit.models.training.pack import read_pack
-from palmkit.models.training.start import start_from
+from palmkit.models.training.start import start_from_file
 
 POINTS = 5
 # Left and right change places in the mirror image.
@@ -80,10 +79,7 @@ class Trainer(loop.Trainer):
         torch.manual_seed(recipe.seed)
         size = SIZES[recipe.network]
         network = DetectorNetwork(POINTS, size).to(device)
-        if recipe.start:
-            with torch.no_grad():
-                images = composer.compose(32, recipe.size).images
-            start_from(network, convert(recipe.start), images, unit=255)
+        start_from_file(network, recipe.start, lambda: composer.compose(32, recipe.size).images)
         super().__init__(recipe, network, device, beside=Hints(size.neck))
         self.composer = composer
         self.teacher = None if teacher is None else teacher.to(device).eval()

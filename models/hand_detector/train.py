@@ -13,7 +13,6 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from palmkit.engine import convert
 from palmkit.models.detection.bank import Bank, Shape
 from palmkit.models.detection.compose import Batch, Composer
 from palmkit.models.detection.losses import detection_loss
@@ -21,7 +20,7 @@ from palmkit.models.detection.network import DetectorNetwork
 from palmkit.models.hand_detector.dataset import LANDMARKS, examples
 from palmkit.models.training import loop
 from palmkit.models.training.pack import read_pack
-from palmkit.models.training.start import start_from
+from palmkit.models.training.start import start_from_file
 
 # Indices of the wrist and the base of the middle finger.
 KEYPOINTS = (0, 9)
@@ -61,10 +60,7 @@ class Trainer(loop.Trainer):
         device = composer.bank.device
         torch.manual_seed(recipe.seed)
         network = DetectorNetwork(len(KEYPOINTS)).to(device)
-        if recipe.start:
-            with torch.no_grad():
-                images = composer.compose(32, recipe.size).images
-            start_from(network, convert(recipe.start), images, unit=255)
+        start_from_file(network, recipe.start, lambda: composer.compose(32, recipe.size).images)
         super().__init__(recipe, network, device)
         self.composer = composer
         self.judge = torch.compile(self.forward, dynamic=False) if self.fast else self.forward

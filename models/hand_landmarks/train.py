@@ -14,14 +14,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from palmkit.engine import convert
 from palmkit.models.hand_landmarks.compose import Batch, Composer, finger_hearts
 from palmkit.models.hand_landmarks.dataset import HandBank
 from palmkit.models.hand_landmarks.network import CELLS, HEART, HandNetwork, Seen, normalised
 from palmkit.models.training import loop
 from palmkit.models.training.pack import read_pack
 from palmkit.models.training.pixels import drawn_rows
-from palmkit.models.training.start import start_from
+from palmkit.models.training.start import start_from_file
 
 HEARTS = 12
 
@@ -50,10 +49,7 @@ class Trainer(loop.Trainer):
         """Set up the training with a composer of hands."""
         torch.manual_seed(recipe.seed)
         network = HandNetwork().to(composer.bank.device)
-        if recipe.start:
-            with torch.no_grad():
-                images = composer.compose(32).images
-            start_from(network, convert(recipe.start), images, unit=255)
+        start_from_file(network, recipe.start, lambda: composer.compose(32).images)
         super().__init__(recipe, network, composer.bank.device)
         self.composer = composer
 

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from palmkit.engine import convert
 from palmkit.engine.ir import Graph
 
 # Weight and bias of a layer; the bias is empty where there is none.
@@ -28,6 +29,17 @@ def start_from(
 ) -> None:
     """Give a network the weights of the graph that was exported of one like it; see start_with."""
     start_with(network, weights_of(graph), images, unit, apart, grow)
+
+
+def start_from_file(network: nn.Module, path: str, draw: Callable[[], Tensor]) -> None:
+    """Give a network the weights of a .palm that takes RGB 0..255; of no path, leave its own.
+
+    draw: returns images of the training, float32[n, 3, h, w], RGB 0..1.
+    """
+    if path:
+        with torch.no_grad():
+            images = draw()
+        start_from(network, convert(path), images, unit=255)
 
 
 @torch.no_grad()
