@@ -126,8 +126,8 @@ def pack(data: Path, labels: Path, out: Path, terms: str = "all") -> None:
         and share_of(entry["file"]) < PACKED_SHARES.get(entry["set"], 1.0)
     ]
     entries = [{name: entry[name] for name in PACKED} for entry in entries]
-    # Of sets of hands all are close to what may be asked of the kit, those without a hand, too.
-    seen = [bool(entry["hands"]) or entry["set"] in HAND_SETS for entry in entries]
+    hands = [entry for entry in entries if shows_hands(entry)]
+    others = [entry for entry in entries if not shows_hands(entry)]
 
     def read(side: int) -> Any:
         def picture(entry: Entry) -> NDArray[np.uint8]:
@@ -135,12 +135,13 @@ def pack(data: Path, labels: Path, out: Path, terms: str = "all") -> None:
 
         return picture
 
-    hands, others = (
-        [entry for entry, has in zip(entries, seen, strict=True) if has == wanted]
-        for wanted in (True, False)
-    )
     write_pack(out / "hands", hands, read(WITH_SIDE), WITH_QUALITY)
     write_pack(out / "others", others, read(WITHOUT_SIDE), WITHOUT_QUALITY)
+
+
+def shows_hands(entry: Entry) -> bool:
+    """Return whether a picture shows hands, or is of a set that is of hands."""
+    return bool(entry["hands"]) or entry["set"] in HAND_SETS
 
 
 def shrink(picture: NDArray[np.uint8], entry: Entry, side: int) -> NDArray[np.uint8]:
