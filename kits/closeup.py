@@ -150,9 +150,15 @@ class CloseUpKit(Kit[Result], Generic[Result, AnySight, AnyTrack]):
 
     def _search(self, image: Image, roi: Part | None, known: list[AnySight]) -> list[AnySight]:
         """Return what is in a picture, best first, without known things."""
+        return self._seen(image, self._candidates(image, roi), known)
+
+    def _seen(
+        self, image: Image, candidates: Iterable[tuple[Floats, Crop, float]], known: list[AnySight]
+    ) -> list[AnySight]:
+        """Return what is seen at candidates, of which _candidates tells, without known things."""
         found: list[AnySight] = []
-        for corners, crop, limit in self._candidates(image, roi):
-            if self._max_count is not None and len(known) + len(found) >= self._max_count:
+        for corners, crop, limit in candidates:
+            if self._is_full([*known, *found]):
                 break
             if not self._is_new(corners, [*known, *found]):
                 continue
@@ -201,7 +207,7 @@ class CloseUpKit(Kit[Result], Generic[Result, AnySight, AnyTrack]):
         found = each_once(seen, self.same_iou)
         lost = len(found) < len(known) or not found or self._tracker.waiting
         due = lost or self._since_search + 1 >= self._detect_every
-        if due and (self._max_count is None or len(found) < self._max_count):
+        if due and not self._is_full(found):
             found += self._search(image, roi, found)
             self._since_search = 0
         else:
@@ -224,6 +230,10 @@ class CloseUpKit(Kit[Result], Generic[Result, AnySight, AnyTrack]):
             del self._tracks[id]
         self._time_s = time_s
         return self._result(image, found, ids, tracks)
+
+    def _is_full(self, known: list[AnySight]) -> bool:
+        """Return whether no more things are wanted."""
+        return self._max_count is not None and len(known) >= self._max_count
 
     def _is_new(self, box: Floats, known: list[AnySight]) -> bool:
         """Return whether no sight is of the thing in this box."""

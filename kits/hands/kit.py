@@ -27,9 +27,9 @@ from palmkit.kits.detector import OTHER_RATIOS, RATIOS, Detector, picture_dims
 from palmkit.kits.hands.crop import crop_from_keypoints, crop_from_landmarks
 from palmkit.kits.hands.following import GestureFilter, HandSight, HandTrack
 from palmkit.kits.hands.gestures import GestureSet
-from palmkit.kits.hands.options import SIZE, GestureOptions
+from palmkit.kits.hands.options import CLOSER, SIZE, GestureOptions
 from palmkit.kits.hands.skeleton import LANDMARKS
-from palmkit.kits.image import Image, Part, Source
+from palmkit.kits.image import Image, Part, Source, clip_part
 from palmkit.kits.kit import input_side, output, pixels, threshold
 from palmkit.kits.options import Modes, kept, made_of
 from palmkit.kits.results import GESTURES, Gesture, Hands, OwnGesture
@@ -38,6 +38,8 @@ MAX_ENLARGED = 3.0
 # Of a hand: wrist and base of the middle finger.
 KEYPOINTS = 2
 REST = "other"
+# In pictures the detector looks closer where no hand is this long, in parts of the longer side.
+NEAR = 1 / 8
 # No landmark is further from its crop's corner, in sides of the crop.
 FARTHEST = 4.0
 
@@ -80,8 +82,8 @@ class GestureRecognizer(CloseUpKit[Hands, HandSight, HandTrack]):
 
     @classmethod
     def first_dims(cls) -> Mapping[str, Sequence[Mapping[str, int]]]:
-        """Return the detector's dims at its default size, as Open.first_dims describes."""
-        return {"hand_detector": picture_dims((SIZE,), (*RATIOS, *OTHER_RATIOS))}
+        """Return the detector's dims at its default sizes, as Open.first_dims describes."""
+        return {"hand_detector": picture_dims((SIZE, CLOSER), (*RATIOS, *OTHER_RATIOS))}
 
     def _adopt(self) -> None:
         found_by, given = self._found_by.model, self._options.min_score
@@ -115,7 +117,29 @@ class GestureRecognizer(CloseUpKit[Hands, HandSight, HandTrack]):
         return await self._call_async(frame)
 
     def _candidates(self, image: Image, roi: Part | None) -> Iterator[tuple[Floats, Crop, float]]:
-        found = self._detector.search(image, roi, int(self._options.size), self._min_score)
+        size = self._options.size
+        return self._found(image, roi, SIZE if size is None else int(size))
+
+    def _search(self, image: Image, roi: Part | None, known: list[HandSight]) -> list[HandSight]:
+        found = super()._search(image, roi, known)
+        if not self._is_searched(image, roi, found):
+            found += self._seen(image, self._found(image, roi, CLOSER), [*known, *found])
+        return found
+
+    def _is_searched(self, image: Image, roi: Part | None, found: list[HandSight]) -> bool:
+        """Return whether to look no closer for more hands than were found."""
+        if self._mode != "image" or self._options.size is not None or self._is_full(found):
+            return True
+        left, top, right, bottom = clip_part(image, roi)
+        longer = max(right - left, bottom - top)
+        sides = [float(max(hand.box[2:] - hand.box[:2])) for hand in found]
+        return longer <= SIZE or max(sides, default=0.0) >= NEAR * longer
+
+    def _found(
+        self, image: Image, roi: Part | None, size: int
+    ) -> Iterator[tuple[Floats, Crop, float]]:
+        """Yield where the detector finds hands, as _candidates does; size: its longest side."""
+        found = self._detector.search(image, roi, size, self._min_score)
         for corners, keypoints in zip(found.boxes, found.keypoints, strict=True):
             box = np.concatenate([corners[:2], corners[2:] - corners[:2]])
             yield corners, crop_from_keypoints(keypoints, box), 1.0

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from palmkit.kits.hands.gestures import GestureSet
     from palmkit.kits.kit import ModelSource
 
-# Longest side of what the detector sees.
-SIZE = 224
+# Longest side of what the detector sees, and of what it sees then where all hands may be far.
+SIZE, CLOSER = 224, 448
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -34,10 +34,11 @@ class GestureOptions(Options):
         " model)",
         Between(0, 1),
     )
-    size: int = option(
-        SIZE,
+    size: int | None = option(
+        None,
         "longest side of what the detector sees, in pixels, 32 to 4096; more finds smaller hands"
-        " and takes longer",
+        f" and takes longer ({SIZE}, and then {CLOSER} in larger pictures without a hand, or with"
+        " small ones alone)",
         Between(SIDE_MULTIPLE, 4096),
     )
     second_pass: bool = option(

@@ -78,7 +78,11 @@ bool CloseUp::may_be(double presence) const {
 }
 
 void CloseUp::search(View image, const Box& area, std::vector<Sight>& found) {
-  for (const Candidate& each : candidates(image, area)) {
+  see(image, candidates(image, area), found);
+}
+
+void CloseUp::see(View image, const std::vector<Candidate>& all, std::vector<Sight>& found) {
+  for (const Candidate& each : all) {
     if (is_full(found.size())) break;
     if (!is_new(each.box, found)) continue;
     std::optional<Sight> sight = infer_new(image, each.crop);

@@ -72,6 +72,13 @@ class CloseUp {
   virtual std::optional<Sight> follow(View image, Track& track, const std::vector<Track*>& known,
                                       double time_s) = 0;
   virtual bool is_wanted(View, const Sight&) const { return true; }
+  // Adds what is in a picture.
+  virtual void search(View image, const Box& area, std::vector<Sight>& found);
+  // Adds what is seen at candidates.
+  void see(View image, const std::vector<Candidate>& all, std::vector<Sight>& found);
+  bool is_full(size_t count) const {
+    return options_.max_count && count >= static_cast<size_t>(options_.max_count);
+  }
   std::optional<Sight> infer_well(View image, const Crop& crop);
   bool may_be(double presence) const;
 
@@ -80,14 +87,10 @@ class CloseUp {
   const int side_;
 
  private:
-  void search(View image, const Box& area, std::vector<Sight>& found);
   std::optional<Sight> infer_new(View image, const Crop& crop);
   std::vector<Found> track(View image, const palm_kits_part* part, const Box& area,
                            const palm_kits_frame* frame);
   bool is_new(const Corners<float>& box, const std::vector<Sight>& known) const;
-  bool is_full(size_t count) const {
-    return options_.max_count && count >= static_cast<size_t>(options_.max_count);
-  }
 
   float same_iou_;
   Clock clock_;

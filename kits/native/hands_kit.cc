@@ -15,6 +15,8 @@ constexpr const char* kGestures[] = {"fist",       "open_palm",    "one",  "two"
 constexpr size_t kGestureCount = sizeof kGestures / sizeof *kGestures, kRest = kGestureCount - 1;
 constexpr float kFarthest = 4.f;  // no landmark is further from its crop's corner, in sides
 constexpr double kMaxEnlarged = 3.0, kSideS = 0.6;
+constexpr int kSize = 224, kCloser = 448;  // longest sides of what the detector sees
+constexpr float kNear = 1.f / 8;  // a hand this long, of the longer side, ends a picture's search
 
 class HandTrack : public Track {
  public:
@@ -70,14 +72,21 @@ class HandKit : public CloseUp {
  public:
   HandKit(const Options& options, const palm_kits_network* detector,
           const palm_kits_network* landmarks)
-      : CloseUp(options, landmarks, "landmarks", 0.5f), detector_(detector, 2, kMaxEnlarged) {
-    if (!options.detector_size) refuse("detector_size: expected 32 to 4096, got 0");
-  }
+      : CloseUp(options, landmarks, "landmarks", 0.5f), detector_(detector, 2, kMaxEnlarged) {}
 
  protected:
   std::vector<Candidate> candidates(View image, const Box& area) override {
+    return found_at(image, area, options_.detector_size ? options_.detector_size : kSize);
+  }
+
+  void search(View image, const Box& area, std::vector<Sight>& found) override {
+    CloseUp::search(image, area, found);
+    if (!is_searched(area, found)) see(image, found_at(image, area, kCloser), found);
+  }
+
+  std::vector<Candidate> found_at(View image, const Box& area, int size) const {
     const Candidates found = detector_.search(
-        image, area, options_.detector_size, static_cast<float>(options_.min_score), options_.tile);
+        image, area, size, static_cast<float>(options_.min_score), options_.tile);
     std::vector<Candidate> all;
     for (size_t row = 0; row < found.size(); ++row) {
       const Corners<float>& box = found.boxes[row];
@@ -122,6 +131,17 @@ class HandKit : public CloseUp {
   }
 
  private:
+  // Whether to look no closer for more hands than were found.
+  bool is_searched(const Box& area, const std::vector<Sight>& found) const {
+    const int longer = std::max(area.width(), area.height());
+    if (options_.is_video || options_.detector_size || is_full(found.size()) || longer <= kSize)
+      return true;
+    return std::any_of(found.begin(), found.end(), [&](const Sight& hand) {
+      const Corners<float> box = hand.box();
+      return std::max(box[2] - box[0], box[3] - box[1]) >= kNear * static_cast<float>(longer);
+    });
+  }
+
   const Detector detector_;
 };
 

@@ -345,8 +345,9 @@ typedef struct palm_kits_options {
   double min_score;      /* least score of what a detector finds, 0 to 1 */
   double min_presence;   /* how certain a mesh or landmarks must be of their thing, 0 to 1 */
   double min_face;       /* least shorter side of a face, in pixels; below 1: of the picture's */
-  int32_t detector_size; /* longest side of what the detector sees, 32 to 4,096; of faces also 0:
-                          * 320, and closer at what may be a small one */
+  int32_t detector_size; /* longest side of what the detector sees, 32 to 4,096; 0: of faces 320,
+                          * and closer at what may be a small one; of hands 224, and then 448 in
+                          * larger pictures without a hand that is near */
   int32_t tile;          /* pictures also in squares of this side, for small things; 0: not */
   int32_t detect_every;  /* frames of a video from one search of the whole to the next */
   int32_t is_smooth;     /* 1: results of videos are steadied */
@@ -356,7 +357,7 @@ typedef struct palm_kits_options {
 } palm_kits_options;
 #define PALM_KITS_FACES {sizeof(palm_kits_options), 0, 0, 0.65, 0.5, 0, 0, 0, 10, 1, 1, 1, 100}
 #define PALM_KITS_MESHES {sizeof(palm_kits_options), 0, 0, 0.65, 0.5, 0, 0, 0, 20, 1, 1, 1, 100}
-#define PALM_KITS_HANDS {sizeof(palm_kits_options), 0, 0, 0.35, 0.9, 0, 224, 0, 20, 1, 1, 1, 100}
+#define PALM_KITS_HANDS {sizeof(palm_kits_options), 0, 0, 0.35, 0.9, 0, 0, 0, 20, 1, 1, 1, 100}
 #define PALM_KITS_MASKS {sizeof(palm_kits_options), 0, 0, 0.65, 0.5, 0, 0, 0, 10, 1, 1, 1, 100}
 
 /* What is known of a frame of a video. NULL in a call: it comes 1/30 s after the last one, and the

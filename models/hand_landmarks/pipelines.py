@@ -92,7 +92,7 @@ def our_reader(path: Path) -> Reader:
 def ours(
     detector: Path,
     landmarks: Path,
-    size: int,
+    size: int | None,
     min_score: float | None = None,
     presence: float | None = None,
 ) -> Pipeline:

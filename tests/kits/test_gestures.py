@@ -131,6 +131,46 @@ def test_hands_with_landmarks_sides_and_gestures() -> None:
     assert hands.gesture_scores.min() == pytest.approx(0.9)
 
 
+NEAR, FAR = (0, 60, 80, 90), (1, 400, 200, 24)
+
+
+@pytest.mark.parametrize(
+    ("things", "options", "longest"),
+    [
+        ((NEAR, FAR), {}, [224]),
+        ((FAR,), {}, [224, 448]),
+        ((), {}, [224, 448]),
+        ((), {"roi": (0, 0, 224, 100)}, [224]),
+        ((), {"roi": (0, 0, 225, 100)}, [224, 448]),
+        ((), {"size": 320}, [320]),
+        ((FAR,), {"max_hands": 1}, [224]),
+        ((), {"mode": "video"}, [224]),
+    ],
+)
+def test_where_no_hand_is_near_the_detector_looks_closer(
+    things: tuple[tuple[int, int, int, int], ...], options: dict[str, Any], longest: list[int]
+) -> None:
+    finder = Finder()
+    roi = options.pop("roi", None)
+    with opened(detector_model=finder, **options) as kit:
+        hands = kit.recognize(picture(300, 500, *things), roi=roi)
+    assert len(hands) == len(things)
+    assert [max(shape) for shape in finder.runs] == longest
+
+
+def test_what_only_a_closer_look_finds_is_added() -> None:
+    class Near(Finder):
+        def run(self, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+            image = inputs["image"].copy()
+            if max(image.shape) < 448:
+                image[..., 1] = 0
+            return super().run({"image": image})
+
+    image = picture(300, 500, (0, 60, 80, 40), (1, 400, 200, 24))
+    hands = opened(detector_model=Near()).recognize(image)
+    assert sorted(hands.gestures) == ["fist", "one"]
+
+
 class Leaning(Hander):
     """Errs to the right; where a faint green mark is right of the hand, that is mirrored."""
 

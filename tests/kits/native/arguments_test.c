@@ -370,8 +370,9 @@ static void kits(void) {
   REFUSED(palm_kits_meshes_create(&network, &network, &options, &meshes));
   REFUSED(palm_kits_meshes_create(&network, NULL, &options, &meshes));
   REFUSED(palm_kits_hands_create(&network, &network, &options, &hands));
-  sizes[0].width = 32, options.detector_size = 0;
-  REFUSED(palm_kits_hands_create(&network, &network, &options, &hands));
+  sizes[0].width = 32;
+  TAKEN(palm_kits_hands_create(&network, &network, &options, &hands));
+  palm_kits_hands_free(hands);
   sizes[0].width = 64;
   REFUSED(palm_kits_portrait_create(&network, NULL, &options, &portrait));
   sizes[0].width = 32;

@@ -152,7 +152,7 @@ def test_the_defaults_are_those_of_python(c: Library) -> None:
     assert options("meshes").detect_every == FaceMeshOptions().detect_every
     hands = GestureOptions()
     own = options("hands")
-    assert (own.detect_every, own.detector_size) == (hands.detect_every, hands.size)
+    assert (own.detect_every, own.detector_size or None) == (hands.detect_every, hands.size)
     assert own.hold_ms == hands.hold_ms
     for name, model in (("faces", "face_detector"), ("hands", "hand_detector")):
         metadata = engine.load(shipped_model(model)).metadata
@@ -355,6 +355,17 @@ def test_hands_of_pictures(c: Library, networks: Networks) -> None:
         expected = recognizer.recognize(hands_picture())
     assert len(expected) == 2
     check_hands(kit(hands_picture()), expected)
+
+
+def test_hands_that_are_far(c: Library, networks: Networks) -> None:
+    image = drawn_hands.scene([(250, 250, "four", "right"), (460, 260, "four", "left")], palm=26)
+    given = networks("hand_detector"), networks("hand_landmarks")
+    with kits.GestureRecognizer() as recognizer, kits.GestureRecognizer(size=224) as quick:
+        expected, near = recognizer.recognize(image), quick.recognize(image)
+    assert len(expected) == 2 and len(near) < 2
+    check_hands(Kit(c, "hands", library.Hand, *given, options("hands"))(image), expected)
+    own = options("hands", detector_size=224)
+    check_hands(Kit(c, "hands", library.Hand, *given, own)(image), near)
 
 
 def test_hands_of_a_video(c: Library, networks: Networks, monkeypatch: pytest.MonkeyPatch) -> None:
