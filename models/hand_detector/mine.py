@@ -26,7 +26,7 @@ from palmkit.models.hand_landmarks.pipelines import MAX_HANDS, Reader, our_detec
 from palmkit.models.training.pack import read_pack
 
 MODELS = Path(__file__).parents[1]
-SIZES = (192, 256)
+SIZES = (192, 256, 448)
 MIN_SCORE, SURE, LIKELY = 0.25, 0.9, 0.7
 # Sets whose pictures may show hands that the teachers missed.
 WITH_HANDS = PEOPLE | {"interfaces", "obb"}
