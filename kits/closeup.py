@@ -146,6 +146,7 @@ class CloseUpKit(Kit[Result], Generic[Result, AnySight, AnyTrack]):
         self._tracker = Tracker()
         self._tracks: dict[int, AnyTrack] = {}
         self._since_search = 0
+        self._frame = 0
         self._time_s = 0.0
 
     def _search(self, image: Image, roi: Part | None, known: list[AnySight]) -> list[AnySight]:
@@ -197,6 +198,7 @@ class CloseUpKit(Kit[Result], Generic[Result, AnySight, AnyTrack]):
         return self._infer_well(image, track.sight.crop)
 
     def _track(self, image: Image, roi: Part | None, time_s: float) -> Result:
+        self._frame += 1
         motion = self._tracker.look(image)
         if motion != Similarity():
             for track in self._tracks.values():

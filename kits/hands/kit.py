@@ -38,7 +38,7 @@ MAX_ENLARGED = 3.0
 # Of a hand: wrist and base of the middle finger.
 KEYPOINTS = 2
 REST = "other"
-# In pictures the detector looks closer where no hand is this long, in parts of the longer side.
+# The detector looks closer where no hand is this long, in parts of the longer side.
 NEAR = 1 / 8
 # No landmark is further from its crop's corner, in sides of the crop.
 FARTHEST = 4.0
@@ -122,13 +122,21 @@ class GestureRecognizer(CloseUpKit[Hands, HandSight, HandTrack]):
 
     def _search(self, image: Image, roi: Part | None, known: list[HandSight]) -> list[HandSight]:
         found = super()._search(image, roi, known)
-        if not self._is_searched(image, roi, found):
+        if not self._is_searched(image, roi, [*known, *found]):
+            self._next_closer = self._frame + self._detect_every
             found += self._seen(image, self._found(image, roi, CLOSER), [*known, *found])
         return found
 
+    def _forget(self) -> None:
+        super()._forget()
+        # The frame from which on the detector may look closer again.
+        self._next_closer = 0
+
     def _is_searched(self, image: Image, roi: Part | None, found: list[HandSight]) -> bool:
-        """Return whether to look no closer for more hands than were found."""
-        if self._mode != "image" or self._options.size is not None or self._is_full(found):
+        """Return whether to look no closer for more hands than those that are known."""
+        if self._mode != "image" and self._frame < self._next_closer:
+            return True
+        if self._options.size is not None or self._is_full(found):
             return True
         left, top, right, bottom = clip_part(image, roi)
         longer = max(right - left, bottom - top)

@@ -38,7 +38,7 @@ class GestureOptions(Options):
         None,
         "longest side of what the detector sees, in pixels, 32 to 4096; more finds smaller hands"
         f" and takes longer ({SIZE}, and then {CLOSER} in larger pictures without a hand, or with"
-        " small ones alone)",
+        " small ones alone; in videos that every `detect_every` frames)",
         Between(SIDE_MULTIPLE, 4096),
     )
     second_pass: bool = option(

@@ -113,6 +113,7 @@ std::vector<Found> CloseUp::track(View image, const palm_kits_part* part, const 
                                   const palm_kits_frame* frame) {
   const Similarity motion = motion_of(frame, options_);
   const double timestamp_ms = timestamp_of(frame), time_s = clock_.tick(timestamp_ms);
+  ++frame_;
   tracker_.look_from(motion.after(tracker_.view()), image.width, image.height);
   std::vector<Track*> known;
   for (auto& [id, each] : tracks_) {

@@ -85,6 +85,7 @@ class CloseUp {
   const Options options_;
   const Network network_;
   const int side_;
+  int64_t frame_ = 0;  // of a video, from 1
 
  private:
   std::optional<Sight> infer_new(View image, const Crop& crop);

@@ -16,7 +16,7 @@ constexpr size_t kGestureCount = sizeof kGestures / sizeof *kGestures, kRest = k
 constexpr float kFarthest = 4.f;  // no landmark is further from its crop's corner, in sides
 constexpr double kMaxEnlarged = 3.0, kSideS = 0.6;
 constexpr int kSize = 224, kCloser = 448;  // longest sides of what the detector sees
-constexpr float kNear = 1.f / 8;  // a hand this long, of the longer side, ends a picture's search
+constexpr float kNear = 1.f / 8;  // a hand this long, of the longer side, ends a search
 
 class HandTrack : public Track {
  public:
@@ -81,7 +81,9 @@ class HandKit : public CloseUp {
 
   void search(View image, const Box& area, std::vector<Sight>& found) override {
     CloseUp::search(image, area, found);
-    if (!is_searched(area, found)) see(image, found_at(image, area, kCloser), found);
+    if (is_searched(area, found)) return;
+    next_closer_ = frame_ + options_.detect_every;
+    see(image, found_at(image, area, kCloser), found);
   }
 
   std::vector<Candidate> found_at(View image, const Box& area, int size) const {
@@ -131,11 +133,11 @@ class HandKit : public CloseUp {
   }
 
  private:
-  // Whether to look no closer for more hands than were found.
+  // Whether to look no closer for more hands than those that are known.
   bool is_searched(const Box& area, const std::vector<Sight>& found) const {
     const int longer = std::max(area.width(), area.height());
-    if (options_.is_video || options_.detector_size || is_full(found.size()) || longer <= kSize)
-      return true;
+    if (options_.is_video && frame_ < next_closer_) return true;
+    if (options_.detector_size || is_full(found.size()) || longer <= kSize) return true;
     return std::any_of(found.begin(), found.end(), [&](const Sight& hand) {
       const Corners<float> box = hand.box();
       return std::max(box[2] - box[0], box[3] - box[1]) >= kNear * static_cast<float>(longer);
@@ -143,6 +145,7 @@ class HandKit : public CloseUp {
   }
 
   const Detector detector_;
+  int64_t next_closer_ = 0;  // the frame from which on the detector may look closer again
 };
 
 }  // namespace

@@ -10,7 +10,10 @@ export interface GestureOptions extends KitOptions {
   readonly min_score?: number;
   /** How certain the landmarks must be that they are on a hand, 0 to 1. */
   readonly min_presence?: number;
-  /** Longest side of what the detector sees; if left out 224, then 448 without a near hand. */
+  /**
+   * Longest side of what the detector sees; if left out 224, and then 448 without a near hand, in
+   * videos every `detect_every` frames.
+   */
   readonly size?: number;
   /** Infer each hand of a picture twice, which is better and takes longer. */
   readonly second_pass?: boolean;

@@ -144,7 +144,6 @@ NEAR, FAR = (0, 60, 80, 90), (1, 400, 200, 24)
         ((), {"roi": (0, 0, 225, 100)}, [224, 448]),
         ((), {"size": 320}, [320]),
         ((FAR,), {"max_hands": 1}, [224]),
-        ((), {"mode": "video"}, [224]),
     ],
 )
 def test_where_no_hand_is_near_the_detector_looks_closer(
@@ -156,6 +155,18 @@ def test_where_no_hand_is_near_the_detector_looks_closer(
         hands = kit.recognize(picture(300, 500, *things), roi=roi)
     assert len(hands) == len(things)
     assert [max(shape) for shape in finder.runs] == longest
+
+
+def test_a_video_is_looked_at_closer_from_time_to_time() -> None:
+    finder = Finder()
+    with opened("video", detector_model=finder, detect_every=4) as kit:
+        longest: list[list[int]] = []
+        for index, things in enumerate([(), (), (), (), (), (FAR,), (FAR,), (NEAR,), (NEAR,)]):
+            before = len(finder.runs)
+            kit.recognize(picture(300, 500, *things), timestamp_ms=33 * index)
+            longest.append([max(shape) for shape in finder.runs[before:]])
+    # While there is nothing, and where a hand is lost, every frame is searched.
+    assert longest == [[224, 448], [224], [224], [224], [224, 448], [224], [], [224], [224]]
 
 
 def test_what_only_a_closer_look_finds_is_added() -> None:

@@ -368,6 +368,28 @@ def test_hands_that_are_far(c: Library, networks: Networks) -> None:
     check_hands(Kit(c, "hands", library.Hand, *given, own)(image), near)
 
 
+def test_far_hands_of_a_video(
+    c: Library, networks: Networks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = networks("hand_detector"), networks("hand_landmarks")
+    every = options("hands", is_video=1, detect_every=3)
+    kit = Kit(c, "hands", library.Hand, *given, every)
+    nobody = drawn_hands.scene([])
+    counts: list[int] = []
+    with (
+        camera(monkeypatch, True),
+        kits.GestureRecognizer("video", detect_every=3) as recognizer,
+    ):
+        for index in range(6):
+            hands = [(250 + index, 250, "four", "right"), (460 - index, 260, "four", "left")]
+            picture = drawn_hands.scene(hands, palm=26) if index else nobody
+            expected = recognizer.recognize(picture, 33.0 * index)
+            check_hands(kit(picture, None, 33.0 * index), expected, 0.1)
+            counts.append(len(expected))
+    # One of them shows at first, the other one in the closer look of the third frame after.
+    assert counts == [0, 1, 1, 1, 2, 2]
+
+
 def test_hands_of_a_video(c: Library, networks: Networks, monkeypatch: pytest.MonkeyPatch) -> None:
     given = networks("hand_detector"), networks("hand_landmarks"), options("hands", is_video=1)
     kit = Kit(c, "hands", library.Hand, *given)
