@@ -159,7 +159,7 @@ class CloseUpKit(Kit[Result], Generic[Result, AnySight, AnyTrack]):
         """Return what is seen at candidates, of which _candidates tells, without known things."""
         found: list[AnySight] = []
         for corners, crop, limit in candidates:
-            if self._is_full([*known, *found]):
+            if self._is_full(len(known) + len(found)):
                 break
             if not self._is_new(corners, [*known, *found]):
                 continue
@@ -209,7 +209,7 @@ class CloseUpKit(Kit[Result], Generic[Result, AnySight, AnyTrack]):
         found = each_once(seen, self.same_iou)
         lost = len(found) < len(known) or not found or self._tracker.waiting
         due = lost or self._since_search + 1 >= self._detect_every
-        if due and not self._is_full(found):
+        if due and not self._is_full(len(found)):
             found += self._search(image, roi, found)
             self._since_search = 0
         else:
@@ -233,9 +233,9 @@ class CloseUpKit(Kit[Result], Generic[Result, AnySight, AnyTrack]):
         self._time_s = time_s
         return self._result(image, found, ids, tracks)
 
-    def _is_full(self, known: list[AnySight]) -> bool:
-        """Return whether no more things are wanted."""
-        return self._max_count is not None and len(known) >= self._max_count
+    def _is_full(self, count: int) -> bool:
+        """Return whether so many things are enough."""
+        return self._max_count is not None and count >= self._max_count
 
     def _is_new(self, box: Floats, known: list[AnySight]) -> bool:
         """Return whether no sight is of the thing in this box."""

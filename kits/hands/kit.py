@@ -136,7 +136,7 @@ class GestureRecognizer(CloseUpKit[Hands, HandSight, HandTrack]):
         """Return whether to look no closer for more hands than those that are known."""
         if self._mode != "image" and self._frame < self._next_closer:
             return True
-        if self._options.size is not None or self._is_full(found):
+        if self._options.size is not None or self._is_full(len(found)):
             return True
         left, top, right, bottom = clip_part(image, roi)
         longer = max(right - left, bottom - top)

@@ -76,19 +76,20 @@ class HandKit : public CloseUp {
 
  protected:
   std::vector<Candidate> candidates(View image, const Box& area) override {
-    return found_at(image, area, options_.detector_size ? options_.detector_size : kSize);
+    const int size = options_.detector_size ? options_.detector_size : kSize;
+    return found_at(image, area, size, options_.tile);
   }
 
   void search(View image, const Box& area, std::vector<Sight>& found) override {
     CloseUp::search(image, area, found);
     if (is_searched(area, found)) return;
     next_closer_ = frame_ + options_.detect_every;
-    see(image, found_at(image, area, kCloser), found);
+    see(image, found_at(image, area, kCloser, 0), found);  // the tiles were seen before
   }
 
-  std::vector<Candidate> found_at(View image, const Box& area, int size) const {
-    const Candidates found = detector_.search(
-        image, area, size, static_cast<float>(options_.min_score), options_.tile);
+  std::vector<Candidate> found_at(View image, const Box& area, int size, int tile) const {
+    const Candidates found =
+        detector_.search(image, area, size, static_cast<float>(options_.min_score), tile);
     std::vector<Candidate> all;
     for (size_t row = 0; row < found.size(); ++row) {
       const Corners<float>& box = found.boxes[row];
