@@ -15,15 +15,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from PIL import Image
 
-from palmkit.kits.boxes import corners, iou
+from palmkit.kits.boxes import areas, corners, iou, shared_areas
 from palmkit.models.face_detector import teachers
 from palmkit.models.face_detector.teachers import Array, Detections, Picture
+from palmkit.models.segmentation.by_eye import with_people
 from palmkit.models.training import labels
 from palmkit.models.training.labels import share_of
 
-INDEXES = ("faces", "negatives", "portraits", "hair", "hands")
+INDEXES = ("faces", "negatives", "portraits", "hair", "hands", "scan")
 TERMS = {
     "eden": "research",
     "maskon": "unstated",
@@ -55,7 +57,10 @@ TERMS = {
     "voc_person": "research",
     "workers": "unstated",
     "flowers": "uncertain",
+    "zxing": "open",
 }
+# Pictures without people, which the teachers need not see.
+EMPTY = frozenset({"backgrounds", "flowers", "zxing"})
 # Sets with boxes of faces; another face that the teachers see there is ignored.
 FACE_SETS = frozenset({"eden", "maskon", "aaf", "oi_crowd", "coco_crowd", "ilc2021"})
 HAND_SETS = frozenset({"subhi", "leb", "obb", "linto", "anton", "hagrid"})
@@ -102,6 +107,17 @@ def known_boxes(row: Mapping[str, Any]) -> tuple[Array, Array]:
     )
     counts = np.asarray(row.get("scores", [1.0] * len(boxes))) >= TRUSTED_SCORE
     return boxes[counts], np.concatenate([boxes[~counts], overlooked])
+
+
+def hands_of(row: Mapping[str, Any]) -> Array:
+    """Return the corners of the hands that a row of a set of hands has, float32[n, 4]."""
+    return corners(np.asarray(row.get("boxes", []), np.float32).reshape(-1, 4))
+
+
+def within(boxes: Array, others: Array) -> npt.NDArray[np.bool_]:
+    """Return of which boxes at least half lies in one of the others; both are corners."""
+    most_shared = shared_areas(boxes, others).max(axis=1, initial=0)
+    return np.asarray(most_shared >= 0.5 * areas(boxes))
 
 
 def five_points(points: Array) -> Array:
@@ -157,7 +173,8 @@ class Committee:
 
     def label(self, picture: Picture, row: Mapping[str, Any]) -> Label:
         """A set's own boxes win; a teacher's face without one is ignored, as are doubtful ones."""
-        if row.get("faces") == 0 or row["set"] == "backgrounds":
+        empty = row["set"] in EMPTY and row["file"] not in with_people()
+        if empty or row.get("faces") == 0:
             return Label(np.zeros((0, 14), np.float32), np.zeros((0, 4), np.float32))
         found, others = self.find(picture)
         votes = (iou(found.boxes, others) > 0.4).sum(axis=1)
@@ -185,7 +202,7 @@ class Committee:
         unsure = found.scores > 0.3
         if row["set"] in HAND_SETS:
             sure = (found.scores > 0.6) & (presence > 0.5) & (large | (votes >= 1))
-            unsure &= (presence > 0.05) | ~large
+            unsure &= (presence > 0.05) | ~large | ~within(found.boxes, hands_of(row))
         elif row["set"] in BARE_HAND_SETS:
             sure, unsure = sure & False, unsure & (presence > 0.5)
         faces = np.concatenate([found.boxes, points.reshape(-1, 10)], axis=1)[sure]

@@ -1,7 +1,8 @@
 """Mark the faceless training pictures in which the network sees a face.
 
 `python -m palmkit.models.face_detector.mine DATA PACK MODEL` sets `hard` in PACK/labels.json,
-so that training draws these pictures more often.
+so that training draws these pictures more often. Pictures of hands are left as they are: parts of
+faces that no teacher sees are in some of them.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from palmkit.models.face_detector.labels import read_picture
+from palmkit.models.face_detector.labels import HAND_SETS, read_picture
 
 
 def mark(data: Path, pack: Path, model: Path, score: float = 0.3) -> int:
@@ -24,7 +25,8 @@ def mark(data: Path, pack: Path, model: Path, score: float = 0.3) -> int:
     entries = json.loads(labels.read_text())
     with FaceDetector(model=model, min_score=score) as detector:
         for entry in tqdm(entries, mininterval=5):
-            if not entry["faces"] and not entry["ignored"]:
+            empty = not entry["faces"] and not entry["ignored"]
+            if empty and entry["set"] not in HAND_SETS:
                 seen = len(detector.detect(read_picture(data, entry["file"])))
                 entry["hard"] = bool(entry["hard"]) or seen > 0
     labels.write_text(json.dumps(entries))

@@ -25,7 +25,7 @@ from palmkit.kits.hands.crop import palm_size
 from palmkit.models.face_detector.labels import difference_hash, read_picture
 from palmkit.models.hand_detector import teachers
 from palmkit.models.hand_detector.teachers import Array, Palms, Picture
-from palmkit.models.segmentation.labels import with_people
+from palmkit.models.segmentation.by_eye import with_people
 from palmkit.models.training import labels
 
 INDEXES = ("hands", "portraits", "negatives", "faces", "hair", "scan")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,12 @@ else:
 def read_list(name: str) -> dict[str, Any]:
     """Return the list of this name, which lies beside this file."""
     return tomllib.loads(Path(__file__).with_name(f"{name}.toml").read_text())
+
+
+@lru_cache(maxsize=1)
+def with_people() -> frozenset[str]:
+    """Return the pictures of sets without people that show somebody, a list made by eye."""
+    return frozenset(read_list("people")["people"])
 
 
 def differing(picture: Picture, within: Flags, rounds: int) -> Flags:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from PIL import Image
 
 from palmkit.models.face_detector.labels import TERMS as ALL_TERMS
 from palmkit.models.face_detector.labels import difference_hash
-from palmkit.models.segmentation.by_eye import read_list
+from palmkit.models.segmentation.by_eye import with_people
 from palmkit.models.segmentation.crop import crop_round, fitted, put_back
 from palmkit.models.segmentation.sets import EMPTY, TRUTHS
 from palmkit.models.segmentation.teachers import Array, HairTeacher, PersonTeacher, Picture
@@ -64,12 +63,6 @@ def read_rows(data: Path) -> Iterator[dict[str, Any]]:
     """Yield every used row of the indexes, dev too; `file` and masks relative to `data`."""
     rows = labels.read_rows(data, INDEXES, SHARES, rest=0.0)
     return (row for row in rows if row["file"] not in with_people())
-
-
-@lru_cache(maxsize=1)
-def with_people() -> frozenset[str]:
-    """Return the pictures of a set without people that show somebody, a list made by eye."""
-    return frozenset(read_list("flowers")["people"])
 
 
 def read_training_rows(data: Path) -> Iterator[dict[str, Any]]:

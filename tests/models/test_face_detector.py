@@ -8,6 +8,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from palmkit.models.face_detector.labels import Committee
+from palmkit.models.face_detector.teachers import Array, Detections, Picture
+from palmkit.models.segmentation.by_eye import with_people
+
 ROOT = Path(__file__).parents[2]
 MODELS = ROOT / "models"
 
@@ -48,6 +52,51 @@ def test_card_names_every_set_and_its_terms() -> None:
     rows = (MODELS / "face_detector/card.md").read_text().splitlines()
     for name, terms in TERMS.items():
         assert any(row.startswith(f"| {name} |") and terms in row for row in rows), name
+
+
+class Rejecting(Committee):
+    """Teachers that see one large face which the mesh rejects, and one that the mesh accepts."""
+
+    def __init__(self, rejected: list[float]) -> None:
+        self.boxes = np.array([rejected, [200, 0, 260, 60]], np.float32)
+
+    def find(self, picture: Picture) -> tuple[Detections, Array]:
+        return Detections(
+            self.boxes, np.full(2, 0.9, np.float32), np.zeros((2, 5, 2), np.float32)
+        ), self.boxes[:0]
+
+    def refine(self, picture: Picture, found: Detections) -> tuple[Array, Array]:
+        return found.points, np.array([0.0, 1.0], np.float32)
+
+
+@pytest.mark.parametrize(
+    ("rejected", "ignored"),
+    [
+        ([0, 0, 60, 60], []),  # in the hand
+        ([0, 30, 60, 90], []),  # half of it
+        ([0, 40, 60, 100], [[0, 40, 60, 100]]),  # a third of it
+        ([100, 100, 160, 160], [[100, 100, 160, 160]]),  # elsewhere
+    ],
+)
+def test_faces_that_the_mesh_rejects_are_ignored_where_no_hand_is(
+    rejected: list[float], ignored: list[list[float]]
+) -> None:
+    row = {"file": "hands/subhi/1.jpg", "set": "subhi", "boxes": [[0, 0, 60, 60]]}
+    label = Rejecting(rejected).label(np.zeros((200, 300, 3), np.uint8), row)
+    assert label.faces[:, :4].tolist() == [[200, 0, 260, 60]]
+    assert label.ignored.tolist() == ignored
+    # Where no hands are labelled one may be anywhere.
+    unlabelled = Rejecting(rejected).label(np.zeros((200, 300, 3), np.uint8), {**row, "boxes": []})
+    assert unlabelled.ignored.tolist() == [rejected]
+
+
+def test_flowers_and_codes_show_nobody_but_where_the_list_says_so() -> None:
+    picture = np.zeros((200, 300, 3), np.uint8)
+    with_somebody = min(name for name in with_people() if "zxing" in name)
+    for name, count in (("scan/zxing/none.jpg", 0), (with_somebody, 1)):
+        row = {"file": name, "set": "zxing"}
+        assert len(Rejecting([0, 0, 60, 60]).label(picture, row).faces) == count
+    assert len(Rejecting([0, 0, 60, 60]).label(picture, {**row, "set": "flowers"}).faces) == 1
 
 
 def test_model_file_says_what_it_is() -> None:

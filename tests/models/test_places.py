@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from palmkit.models.segmentation.by_eye import with_people
 from palmkit.models.segmentation.close_looks import CloseLooks
 from palmkit.models.segmentation.crop import edges
-from palmkit.models.segmentation.labels import people_in, with_people
+from palmkit.models.segmentation.labels import people_in
 from palmkit.models.segmentation.places import largest_rectangle, place_of
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
