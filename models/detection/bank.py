@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from palmkit.models.detection.example import Example
 from palmkit.models.training.pixels import Pixels, cumulative
 
 MOST_OBJECTS, MOST_IGNORED = 96, 24
@@ -30,19 +31,6 @@ class Shape(NamedTuple):
     turned_anyhow: float = 0.0
     hull: bool = False
     largest: float = 0.95
-
-
-class Example(NamedTuple):
-    """One picture: uint8[h, w, 3], float32[n, 4 + 2k] objects, float32[m, 4] ignored boxes.
-
-    An object is a box (corners) and k points, in pixels, NaN where unknown. weight: how often it
-    is drawn.
-    """
-
-    picture: NDArray[np.uint8]
-    objects: NDArray[np.float32]
-    ignored: NDArray[np.float32]
-    weight: float
 
 
 class Bank(Pixels):

@@ -11,16 +11,14 @@ import json
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from palmkit.models.detection.example import Example
 from palmkit.models.face_detector.labels import LARGEST_SHARE, TERMS, read_picture
 from palmkit.models.training.labels import share_of
 from palmkit.models.training.pack import Packed, write_pack
-
-if TYPE_CHECKING:
-    from palmkit.models.detection.bank import Example
 
 VALIDATION_SHARE = 0.07
 # Of sets of which the dev part is too small to tell how seldom something is found in them.
@@ -107,9 +105,6 @@ def pack(data: Path, labels: Path, out: Path, terms: str = "all", quality: int =
 
 def examples(packed: Packed) -> list[Example]:
     """Return the pack as the bank takes it, every set drawn as often as SET_WEIGHTS says."""
-    # The bank imports torch, which those who read labels to measure do without.
-    from palmkit.models.detection.bank import Example
-
     counts = Counter(entry["set"] for entry in packed.entries)
     return [
         Example(

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from palmkit.models.detection.bank import Example
+from palmkit.models.detection.example import Example
 from palmkit.models.face_detector.labels import TERMS, read_picture
 from palmkit.models.hand_detector.labels import HAND_SETS, read_rows
 from palmkit.models.training.labels import share_of
