@@ -179,7 +179,11 @@ def test_redirects_share_the_time() -> None:
     def send_on(line: socket.socket) -> None:
         line.recv(1 << 16)
         time.sleep(LIMIT_S / 3)
-        line.sendall(b"HTTP/1.1 302 Found\r\nLocation: /a\r\nContent-Length: 0\r\n\r\n")
+        # It says that it closes the line, or the client may use it again as it goes.
+        head = (
+            b"HTTP/1.1 302 Found\r\nConnection: close\r\nLocation: /a\r\nContent-Length: 0\r\n\r\n"
+        )
+        line.sendall(head)
 
     with answering(send_on) as url, deadline.within(LIMIT_S), pytest.raises(HttpError) as caught:
         Http(PATIENT).get_bytes(f"{url}/a", 1000)
