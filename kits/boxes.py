@@ -31,6 +31,15 @@ def shared_areas(a: Boxes, b: Boxes) -> Boxes:
     return shared
 
 
+def covered(boxes: Boxes, regions: Boxes) -> Floats:
+    """Return the largest share[n] of every one of boxes[n, 4] that one of regions[m, 4] covers.
+
+    It is 0 where there is no region, and of a box without an area.
+    """
+    shared = shared_areas(boxes, regions).max(axis=1, initial=0)
+    return np.asarray(shared / np.maximum(areas(boxes), 1e-6), np.float32)
+
+
 def box_round(points: Floats) -> Floats:
     """Return the box round points[..., n, 2 or more], at least one: corners, float32[..., 4]."""
     # The minimum of a row is found several times as fast as that of a column.

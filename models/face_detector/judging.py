@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from palmkit.kits.boxes import iou, shared_areas
+from palmkit.kits.boxes import covered, iou
 from palmkit.models.face_detector.teachers import Array, Detections
 
 
@@ -49,18 +49,12 @@ def judge(samples: Sequence[Sample]) -> Verdicts:
             met = best >= 0 and bool(free[best]) and overlaps[row, best] >= 0.5
             if met:
                 free[best] = False
-            elif covered(box, ignored) > 0.5:
+            elif covered(box[None], ignored)[0] > 0.5:
                 continue
             scores.append(float(found.scores[row]))
             right.append(float(met))
             sizes.append(float(face_sizes[best] if met else (box[2:] - box[:2]).max()))
     return Verdicts(*(np.asarray(each, np.float32) for each in (scores, right, sizes, every)))
-
-
-def covered(box: Array, regions: Array) -> float:
-    """Return the largest share of the box that one region covers."""
-    overlap = shared_areas(box[None], regions)
-    return float(overlap.max(initial=0) / max(float(np.prod(box[2:] - box[:2])), 1e-6))
 
 
 def average_precision(

@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from PIL import Image
 
-from palmkit.kits.boxes import areas, corners, iou, shared_areas
+from palmkit.kits.boxes import corners, covered, iou
 from palmkit.models.face_detector import teachers
 from palmkit.models.face_detector.teachers import Array, Detections, Picture
 from palmkit.models.segmentation.by_eye import with_people
@@ -109,17 +108,6 @@ def known_boxes(row: Mapping[str, Any]) -> tuple[Array, Array]:
     return boxes[counts], np.concatenate([boxes[~counts], overlooked])
 
 
-def hands_of(row: Mapping[str, Any]) -> Array:
-    """Return the corners of the hands that a row of a set of hands has, float32[n, 4]."""
-    return corners(np.asarray(row.get("boxes", []), np.float32).reshape(-1, 4))
-
-
-def within(boxes: Array, others: Array) -> npt.NDArray[np.bool_]:
-    """Return of which boxes at least half lies in one of the others; both are corners."""
-    most_shared = shared_areas(boxes, others).max(axis=1, initial=0)
-    return np.asarray(most_shared >= 0.5 * areas(boxes))
-
-
 def five_points(points: Array) -> Array:
     """Return five points of the 49 that aaf gives: float32[49, 2] to float32[5, 2]."""
     return np.stack(
@@ -202,7 +190,8 @@ class Committee:
         unsure = found.scores > 0.3
         if row["set"] in HAND_SETS:
             sure = (found.scores > 0.6) & (presence > 0.5) & (large | (votes >= 1))
-            unsure &= (presence > 0.05) | ~large | ~within(found.boxes, hands_of(row))
+            hands, _ = known_boxes(row)
+            unsure &= (presence > 0.05) | ~large | (covered(found.boxes, hands) < 0.5)
         elif row["set"] in BARE_HAND_SETS:
             sure, unsure = sure & False, unsure & (presence > 0.5)
         faces = np.concatenate([found.boxes, points.reshape(-1, 10)], axis=1)[sure]

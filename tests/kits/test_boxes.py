@@ -6,6 +6,7 @@ from palmkit.kits.boxes import (
     areas,
     box_round,
     clipped,
+    covered,
     distance_iou,
     iou,
     nms,
@@ -47,6 +48,14 @@ def test_empty_and_inside_out_boxes_have_no_area() -> None:
     assert areas(boxes).tolist() == [0, 0, 0]
     assert iou(boxes, boxes).max() == 0
     assert iou(boxes[:0], boxes).shape == (0, 3)
+
+
+def test_what_of_a_box_one_region_covers() -> None:
+    boxes = np.array([[0, 0, 10, 10], [20, 0, 30, 10], [5, 5, 5, 9]], np.float32)
+    regions = np.array([[0, 0, 10, 4], [0, 5, 10, 11], [28, 0, 90, 90]], np.float32)
+    assert covered(boxes, regions).tolist() == pytest.approx([0.5, 0.2, 0])
+    assert covered(boxes, regions[:0]).tolist() == [0, 0, 0]
+    assert covered(boxes[:0], regions).shape == (0,)
 
 
 def test_distance_iou_ranks_by_distance_where_nothing_overlaps() -> None:

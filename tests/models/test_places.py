@@ -97,6 +97,6 @@ def test_boxes_are_in_the_labels_pixels_and_stay_in_the_picture() -> None:
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="needs ../shared/data")
-def test_every_flower_with_people_is_there() -> None:
+def test_every_picture_with_people_is_there() -> None:
     for name in with_people():
         assert (DATA / name).is_file(), name
