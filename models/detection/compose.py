@@ -14,6 +14,7 @@ from torch import Tensor
 
 from palmkit.models.detection.bank import MOST_IGNORED, Bank
 from palmkit.models.detection.render import GRID, PASTES, render
+from palmkit.models.training.degrade import degraded
 from palmkit.models.training.pixels import (
     Source,
     blur,
@@ -25,8 +26,8 @@ from palmkit.models.training.pixels import (
 
 KEPT_OBJECTS, KEPT_IGNORED = 112, 64
 SMALLEST = 7.0
-# One composition in so many is blurred.
-BLURRED = 4
+# One composition in so many is blurred, and one in so many as bad as pictures in albums are.
+BLURRED, DEGRADED = 4, 4
 
 
 class Batch(NamedTuple):
@@ -174,6 +175,8 @@ class Composer:
             spread = uniform(-1.5, 0.9, dull, 2, device=device).exp()
             images = torch.cat([images[:-dull], self.blur(images[-dull:], spread)])
         images = self.disturb(images, disturbances(count, device))
+        if bad := count // DEGRADED:
+            images = torch.cat([degraded(images[:bad]), images[bad:]])
         return Batch(
             images.contiguous(memory_format=torch.channels_last),
             all_objects.gather(1, order[..., None].expand(-1, -1, all_objects.shape[-1])),

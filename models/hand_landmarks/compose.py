@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from palmkit.models.hand_landmarks.dataset import HandBank
 from palmkit.models.hand_landmarks.network import SIZE
+from palmkit.models.training.degrade import degraded
 from palmkit.models.training.pixels import disturb, disturbances, drawn_rows, uniform
 
 # Bones of the palm, then of the thumb and the fingers.
@@ -21,7 +22,7 @@ FINGER_BONES = (
 )
 MASK = 48
 EMPTY_SHARE, REPLACED_SHARE, GREEN_SHARE, HIDDEN_SHARE = 0.18, 0.35, 0.8, 0.3
-DISTURBED_SHARE = 0.75
+DISTURBED_SHARE, DEGRADED_SHARE = 0.75, 0.25
 
 
 class Batch(NamedTuple):
@@ -116,6 +117,8 @@ class Composer:
         images = self.blur(torch.cat([images, nothing]))
         chosen = torch.randperm(count, device=device)[: round(count * DISTURBED_SHARE)]
         images[chosen] = disturb(images[chosen], disturbances(len(chosen), device))
+        chosen = torch.randperm(count, device=device)[: round(count * DEGRADED_SHARE)]
+        images[chosen] = degraded(images[chosen])
         return Batch(
             images.contiguous(memory_format=torch.channels_last),
             torch.cat([landmarks, landmarks.new_zeros(empty, *landmarks.shape[1:])]),

@@ -15,6 +15,7 @@ from torch.nn import functional
 
 from palmkit.models.segmentation.dataset import Bank
 from palmkit.models.segmentation.frames import CLOSE, Frame, Framer
+from palmkit.models.training.degrade import degraded
 from palmkit.models.training.pixels import (
     Source,
     disturb,
@@ -40,6 +41,8 @@ BEFORE, ANIMAL = 0.2, (0.15, 0.9)
 # spread of their logarithms). Share of the scenes, and of the pictures without anybody, whose
 # colours are exchanged: flowers must not be told by being red, or red people are taken for flowers.
 LIT, LIGHTS, EXCHANGED = 0.08, 0.8, 0.4
+# Share of the batch that is as bad as pictures in albums are.
+DEGRADED = 0.35
 
 
 class Batch(NamedTuple):
@@ -107,11 +110,16 @@ def exchanged(image: Tensor) -> Tensor:
 
 
 def roughen(image: Tensor, ease: Tensor) -> Tensor:
-    """Soften, light, and disturb in colour, light, noise and compression; ease as in compose."""
+    """Soften, light, and disturb in colour, light, noise and compression; ease as in compose.
+
+    The last ones, in any order of pictures a share of all, are degraded after that.
+    """
     count, device = len(image), image.device
     image = lit(soften(image))
     strength = uniform(0.0, 1.0, count, 1, 1, 1, device=device) * (1 - 0.6 * ease)
-    return torch.lerp(image, disturb(image, disturbances(count, device)), strength)
+    image = torch.lerp(image, disturb(image, disturbances(count, device)), strength)
+    good = count - round(DEGRADED * count)
+    return torch.cat([image[:good], degraded(image[good:])])
 
 
 def is_empty(target: Tensor, weight: Tensor) -> Tensor:
