@@ -13,7 +13,7 @@ namespace {
 
 // These are the numbers of palmkit.kits.tryon.hands, which says what each means.
 constexpr float kAround = 0.8f;
-constexpr double kFinger = 0.26, kEdge = 0.02, kMostCovered = 0.4, kSeen = 0.9;
+constexpr double kFinger = 0.26, kEdge = 0.02, kMostCovered = 0.25, kSeen = 0.95;
 constexpr size_t kPalm[] = {0, 1, 5, 9, 13, 17};
 constexpr size_t kFingers[5][4] = {
     {1, 2, 3, 4}, {5, 6, 7, 8}, {9, 10, 11, 12}, {13, 14, 15, 16}, {17, 18, 19, 20}};

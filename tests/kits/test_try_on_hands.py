@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from palmkit.kits import FaceMesh, GestureRecognizer, Look, TryOn
+from palmkit import assets
+from palmkit.kits import FaceMesh, GestureRecognizer, Look, TryOn, read_image
 from palmkit.kits.hands.skeleton import POSES
 from palmkit.kits.image import Image
 from palmkit.kits.results import Faces, Hands
@@ -76,6 +77,12 @@ def test_fingers_on_the_lips_wear_no_lipstick(
 def test_a_face_without_hands_is_worn_alike(face: Image) -> None:
     with TryOn(look=LOOK, behind_hands=False) as over, TryOn(look=LOOK) as behind:
         assert np.array_equal(over.wear(face).after, behind.wear(face).after)
+
+
+def test_a_drawn_face_that_is_taken_for_a_hand_is_worn_alike() -> None:
+    image = read_image(assets.path("samples/face.jpg"))
+    with TryOn(look=LOOK, behind_hands=False) as over, TryOn(look=LOOK) as behind:
+        assert np.array_equal(over.wear(image).after, behind.wear(image).after)
 
 
 def test_a_hand_is_as_thick_as_its_fingers() -> None:

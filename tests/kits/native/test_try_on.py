@@ -9,7 +9,6 @@ import ctypes
 import dataclasses
 import re
 from ctypes import byref, pointer
-from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -153,10 +152,7 @@ def test_one_face_wears_it(
     assert not np.array_equal(found, kit(group, look))
 
 
-def test_fingers_on_the_lips(
-    c: Library, networks: Networks, astronaut: Image, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A drawn hand before a photograph is doubtful: Python asks for less, C is told more."""
+def test_fingers_on_the_lips(c: Library, networks: Networks, astronaut: Image) -> None:
     with kits.FaceMesh(quality="fast") as mesh:
         points = mesh.detect(astronaut).mesh
     assert points is not None
@@ -168,33 +164,13 @@ def test_fingers_on_the_lips(
     is_hand = (drawn != ground).any(axis=2, keepdims=True)
     below = np.arange(512)[:, None, None] > points[0][152, 1] + 8
     picture = np.where(is_hand, drawn, np.where(below, ground, astronaut))
-    monkeypatch.setattr(
-        "palmkit.kits.tryon.kit.GestureRecognizer", partial(kits.GestureRecognizer, min_score=0.1)
-    )
     look = Look.of(lipstick="classic_red")
     with kits.TryOn(look=look, behind_things=False, quality="fast") as mirror:
         expected = mirror.wear(picture).after
     with kits.TryOn(look=look, behind_things=False, behind_hands=False, quality="fast") as mirror:
         over = mirror.wear(picture).after
     assert not np.array_equal(expected, over)
-    detector = engine.load(shipped_model("hand_detector"))
-
-    def surer(inputs: Any) -> Any:
-        found = detector.run(inputs)
-        return {
-            name: np.where(value > 0.1, value + np.float32(0.25), value)
-            if name.startswith("score")
-            else value
-            for name, value in found.items()
-        }
-
-    shown = detector.inputs["image"].shape[1:3]
-    sizes = [(int(shown[1]), int(shown[0]))] if isinstance(shown[0], int) else []
-
-    def given(name: str) -> library.Network:
-        return library.network(surer, sizes) if name == "hand_detector" else networks(name)
-
-    kit = TryOn(c, given)
+    kit = TryOn(c, networks)
     near(kit(picture, look, behind_things=0), expected, picture)
     near(kit(picture, look, behind_things=0, behind_hands=0), over, picture)
 
