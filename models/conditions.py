@@ -28,11 +28,10 @@ from palmkit.models.face_detector.labels import read_picture
 from palmkit.models.face_mesh import evaluate as meshes
 from palmkit.models.face_mesh.dataset import read_meshes
 from palmkit.models.face_mesh.teacher import Array, Picture
-from palmkit.models.kinds import ALL, TURNS, between, light, order, told_turn
+from palmkit.models.kinds import ALL, PARTS, TURNS, between, light, order, told_turn
 from palmkit.models.segmentation import samples, scores
 from palmkit.models.segmentation.sets import EMPTY
 
-PARTS = ("dev", "validation")
 AGES = (0, 11, 21, 41, 61, 81)
 # Rows of numbers by group, a number for each column.
 Table = dict[str, list[list[float]]]

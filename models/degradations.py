@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -18,15 +19,16 @@ import numpy as np
 import numpy.typing as npt
 
 from palmkit.kits.quality import Quality
-from palmkit.models.kinds import ALL
+from palmkit.models.kinds import ALL, PARTS
 
 Picture = npt.NDArray[np.uint8]
 Degradation = Callable[[Picture], Picture]
 Masker = Callable[[Picture], npt.NDArray[np.float32]]
-# A contender's numbers by name, of one degradation.
+# Contenders' numbers by name, of one degradation; what measures them on pictures and with networks
+# that are read once.
 Numbers = Mapping[str, Mapping[str, float]]
+Measure = Callable[[Degradation], Numbers]
 
-PARTS = ("dev", "validation")
 # How much light is left in the dark, and the noise of a sensor there, in levels.
 DARK, SENSOR_NOISE = 0.15, 4.0
 BRIGHT, GLARE = 1.9, 20.0
@@ -102,8 +104,9 @@ def small(picture: Picture) -> Picture:
     )
 
 
+UNCHANGED = "as they are"
 DEGRADATIONS: dict[str, Degradation] = {
-    "as they are": lambda picture: picture,
+    UNCHANGED: lambda picture: picture,
     "dark": dark,
     "noisy": noisy,
     "blurred": blurred,
@@ -117,8 +120,8 @@ DEGRADATIONS: dict[str, Degradation] = {
 }
 
 
-def faces(data: Path, work: Path, teachers: Path, worse: Degradation) -> Numbers:
-    """Return average precision, recall and precision of faces, by detector."""
+def faces(data: Path, work: Path, teachers: Path) -> Measure:
+    """Return what tells average precision, recall and precision of faces, by detector."""
     from palmkit.models.face_detector import evaluate
     from palmkit.models.face_detector.contenders import Contender, as_they_come
     from palmkit.models.face_detector.dataset import read_labels
@@ -128,43 +131,52 @@ def faces(data: Path, work: Path, teachers: Path, worse: Degradation) -> Numbers
         for entry in read_labels(work / "labels.jsonl")
         if entry["part"] in PARTS and entry["set"] in evaluate.KINDS
     ]
+    contenders = as_they_come(teachers)
 
-    def seeing(one: Contender) -> Contender:
+    def seeing(one: Contender, worse: Degradation) -> Contender:
         given = one.by_default
         by_default = None if given is None else lambda picture: given(worse(picture))
         return Contender(lambda picture: one.detect(worse(picture)), one.threshold, by_default)
 
-    found: dict[str, Mapping[str, float]] = {}
-    for name, one in as_they_come(teachers).items():
-        numbers = evaluate.measure_kinds(data, entries, seeing(one))[0][ALL]
-        found[name] = {key: numbers[key] for key in ("ap", "found", "precision")}
-    return found
+    def measure(worse: Degradation) -> Numbers:
+        found: dict[str, Mapping[str, float]] = {}
+        for name, one in contenders.items():
+            numbers = evaluate.measure_kinds(data, entries, seeing(one, worse))[0][ALL]
+            found[name] = {key: numbers[key] for key in ("ap", "found", "precision")}
+        return found
+
+    return measure
 
 
-def hands(data: Path, work: Path, teachers: Path, worse: Degradation) -> Numbers:
-    """Return how many hands are found and gestures right, and pictures without a hand empty."""
+def hands(data: Path, work: Path, teachers: Path) -> Measure:
+    """Return what tells how many hands are found, gestures right, and handless pictures empty."""
     from palmkit.models.hand_detector.dataset import read_labels
     from palmkit.models.hand_landmarks import evaluate
     from palmkit.models.hand_landmarks.pipelines import Pipeline, mediapipe, ours
 
-    def seeing(one: Pipeline) -> Pipeline:
-        return lambda picture: one(worse(picture))
-
     entries = [entry for entry in read_labels(work / "hands") if entry["part"] in PARTS]
     pipelines = {
-        "palmkit": seeing(ours(evaluate.DETECTOR, evaluate.LANDMARKS, None)),
-        "teachers and finger rule": seeing(mediapipe(teachers)),
+        "palmkit": ours(evaluate.DETECTOR, evaluate.LANDMARKS, None),
+        "teachers and finger rule": mediapipe(teachers),
     }
     names = {"found": "found", "accuracy": "gestures", "clean_negatives": "empty"}
-    found: dict[str, Mapping[str, float]] = {}
-    for name, tally in evaluate.measure(data, entries, pipelines).items():
-        numbers = tally.numbers()
-        found[name] = {told: numbers[key] for key, told in names.items()}
-    return found
+
+    def seeing(one: Pipeline, worse: Degradation) -> Pipeline:
+        return lambda picture: one(worse(picture))
+
+    def measure(worse: Degradation) -> Numbers:
+        seen = {name: seeing(one, worse) for name, one in pipelines.items()}
+        found: dict[str, Mapping[str, float]] = {}
+        for name, tally in evaluate.measure(data, entries, seen).items():
+            numbers = tally.numbers()
+            found[name] = {told: numbers[key] for key, told in names.items()}
+        return found
+
+    return measure
 
 
-def masks(task: str, data: Path, work: Path, teachers: Path, worse: Degradation) -> Numbers:
-    """Return IoU, that of the worst tenth, and the share below .5, by contender."""
+def masks(task: str, data: Path, work: Path, teachers: Path) -> Measure:
+    """Return what tells IoU, that of the worst tenth, and the share below .5, by contender."""
     from palmkit.kits import HairSegmenter, PortraitSegmenter
     from palmkit.models.segmentation import evaluate
     from palmkit.models.segmentation.samples import read_samples
@@ -181,26 +193,29 @@ def masks(task: str, data: Path, work: Path, teachers: Path, worse: Degradation)
 
     maskers = {f"palmkit {quality}": of_kit(quality) for quality in get_args(Quality)}
     maskers[peer] = evaluate.contenders(task, model, teachers)[peer]
-    found: dict[str, Mapping[str, float]] = {}
-    for name, masker in maskers.items():
 
-        def seen(picture: Picture, masker: Masker = masker) -> npt.NDArray[np.float32]:
-            return masker(worse(picture))
+    def seeing(masker: Masker, worse: Degradation) -> Masker:
+        return lambda picture: masker(worse(picture))
 
-        spread = evaluate.measure(samples, seen)[1]["iou"][ALL]
-        found[name] = {
-            "iou": spread.mean,
-            "worst tenth": spread.worst_tenth,
-            "failed": spread.failed,
-        }
-    return found
+    def measure(worse: Degradation) -> Numbers:
+        found: dict[str, Mapping[str, float]] = {}
+        for name, masker in maskers.items():
+            spread = evaluate.measure(samples, seeing(masker, worse))[1]["iou"][ALL]
+            found[name] = {
+                "iou": spread.mean,
+                "worst tenth": spread.worst_tenth,
+                "failed": spread.failed,
+            }
+        return found
+
+    return measure
 
 
-KITS: dict[str, Callable[[Path, Path, Path, Degradation], Numbers]] = {
+KITS: dict[str, Callable[[Path, Path, Path], Measure]] = {
     "face": faces,
     "hands": hands,
-    "portrait": lambda *each: masks("portrait", *each),
-    "hair": lambda *each: masks("hair", *each),
+    "portrait": partial(masks, "portrait"),
+    "hair": partial(masks, "hair"),
 }
 
 
@@ -212,7 +227,7 @@ def lines(rows: Iterable[tuple[str, Numbers]]) -> Iterator[str]:
             told = [f"{each}: {', '.join(values)}" for each, values in numbers.items()]
             yield "| | " + " | ".join(told) + " |"
             yield "|---" * (len(told) + 1) + "|"
-        else:
+        if name != UNCHANGED:
             for each, values in numbers.items():
                 means.setdefault(each, []).append(list(values.values()))
         yield line(name, [values.values() for values in numbers.values()])
@@ -240,9 +255,9 @@ def main(arguments: Iterable[str] | None = None) -> None:
     where = options.data, options.work, options.teachers
     for kit in options.kits or KITS:
         print(f"\n{kit}\n")
+        measure = KITS[kit](*where)
         measured = (
-            (name, KITS[kit](*where, DEGRADATIONS[name]))
-            for name in options.degradations or DEGRADATIONS
+            (name, measure(DEGRADATIONS[name])) for name in options.degradations or DEGRADATIONS
         )
         for each in lines(measured):
             print(each, flush=True)

@@ -21,6 +21,8 @@ FAILED = 0.5
 # Of the pictures of a kind, rounded up, those that came out worst.
 WORST = 0.1
 ALL = "all"
+# The parts of the pictures that no network was trained on.
+PARTS = ("dev", "validation")
 DARK, BRIGHT = 85, 150
 # Sides of what is to be found, as a share of the picture's longer side.
 FAR, NEAR = 1 / 16, 1 / 4

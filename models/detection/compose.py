@@ -21,6 +21,7 @@ from palmkit.models.training.pixels import (
     disturb,
     disturbances,
     drawn_rows,
+    log_uniform,
     uniform,
 )
 
@@ -297,7 +298,7 @@ class Composer:
         blank = torch.cat([middle - reach, middle + reach], dim=-1)
         box = torch.where(with_object[..., None], stored[..., :4], blank)
         length = (box[..., 2:] - box[..., :2]).amax(dim=-1)
-        wanted = uniform(float(np.log(8)), float(np.log(0.4 * size)), *shape, device=device).exp()
+        wanted = log_uniform(8, 0.4 * size, *shape, device=device)
         scale = (wanted / length).clamp(0.03, 2.0)
         origin = (box[..., :2] + box[..., 2:]) / 2
         target = size * uniform(0.02, 0.98, *shape, 2, device=device)

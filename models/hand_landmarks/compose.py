@@ -12,7 +12,7 @@ from torch.nn import functional
 from palmkit.models.hand_landmarks.dataset import HandBank
 from palmkit.models.hand_landmarks.network import SIZE
 from palmkit.models.training.degrade import degraded
-from palmkit.models.training.pixels import disturb, disturbances, drawn_rows, uniform
+from palmkit.models.training.pixels import disturb, disturbances, drawn_rows, enlarged, uniform
 
 # Bones of the palm, then of the thumb and the fingers.
 PALM_BONES = ((0, 1), (1, 2), (0, 5), (0, 9), (0, 13), (0, 17), (5, 9), (9, 13), (13, 17), (1, 5))
@@ -154,10 +154,7 @@ class Composer:
         count, device = len(images), images.device
         chance = torch.rand(count, device=device)
         extra = uniform(0.0, 0.15, count, device=device)
-        mask = hand_mask(landmarks, extra)[:, None]
-        mask = functional.interpolate(
-            mask, scale_factor=SIZE / MASK, mode="bilinear", align_corners=False
-        )
+        mask = enlarged(hand_mask(landmarks, extra)[:, None], SIZE / MASK)
         shade = images[:, 1] - torch.maximum(images[:, 0], images[:, 2])
         key = (1 - (shade - 0.04) * 12).clamp(0, 1)[:, None]
         keep = torch.where(green[:, None, None, None], key, mask)

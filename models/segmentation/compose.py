@@ -21,6 +21,8 @@ from palmkit.models.training.pixels import (
     disturb,
     disturbances,
     drawn_rows,
+    enlarged,
+    log_uniform,
     uniform,
 )
 
@@ -81,10 +83,7 @@ def soften(image: Tensor) -> Tensor:
     """Blur one picture in five as much as a small one would be."""
     device, count = image.device, len(image)
     for factor, share in ((2, 0.15), (4, 0.05)):
-        small = functional.avg_pool2d(image, factor)
-        soft = functional.interpolate(
-            small, scale_factor=float(factor), mode="bilinear", align_corners=False
-        )
+        soft = enlarged(functional.avg_pool2d(image, factor), factor)
         chosen = torch.rand(count, 1, 1, 1, device=device) < share
         image = torch.where(chosen, soft, image)
     return image
@@ -274,7 +273,7 @@ class Composer:
         count = round(BEFORE * len(batch.images))
         rows = drawn_rows(bank.animal_weights, count)
         box = bank.people[rows]
-        share = uniform(*map(np.log, ANIMAL), count, 1, device=device).exp()
+        share = log_uniform(*ANIMAL, count, 1, device=device)
         wide = (0.15 * torch.randn(count, 2, device=device)).exp()
         frame = Frame(box[:, :2] + box[:, 2:] / 2, box[:, 2:].amax(1, keepdim=True) / share * wide)
         place = self.size * uniform(0.1, 0.9, count, 2, device=device)
@@ -315,9 +314,7 @@ class Composer:
         image = scenery(bank, source, self.size)
         plain = torch.rand(count, 3, 1, 1, device=device)
         is_plain = torch.rand(count, 1, 1, 1, device=device) < 0.1
-        blurred = functional.interpolate(
-            functional.avg_pool2d(image, 4), scale_factor=4.0, mode="bilinear", align_corners=False
-        )
+        blurred = enlarged(functional.avg_pool2d(image, 4), 4)
         is_blurred = torch.rand(count, 1, 1, 1, device=device) < 0.25
         image = torch.where(is_blurred, blurred, image)
         return self.striped(torch.where(is_plain, plain, exchanged(image)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -12,7 +11,7 @@ from torch.nn import functional
 from palmkit.kits.portrait.views import HEAD_HEIGHT, HEAD_ROOM, HEAD_SIDE
 from palmkit.models.segmentation.crop import DROP, REACH
 from palmkit.models.segmentation.dataset import Bank
-from palmkit.models.training.pixels import uniform
+from palmkit.models.training.pixels import log_uniform, uniform
 
 # Share of the pictures seen as the kit's second look does: the people alone, with a margin of so
 # much of their width and height.
@@ -83,7 +82,7 @@ class Framer:
         kind = torch.rand(count, 1, device=device)
         share = torch.where(kind < 0.65 + 0.2 * ease, near, part)
         if wide:
-            more = uniform(np.log(0.9), np.log(FAR), count, 1, device=device).exp()
+            more = log_uniform(0.9, FAR, count, 1, device=device)
             share = torch.where(kind > 0.4, more.expand(-1, 2), share)
         share = share.clamp(max=FAR)
         span = whole * share

@@ -7,13 +7,19 @@ picture before is what is to be told of it after.
 
 from __future__ import annotations
 
-from math import log
-
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from palmkit.models.training.pixels import blur, compress, constant, uniform
+from palmkit.models.training.pixels import (
+    blur,
+    compress,
+    constant,
+    enlarged,
+    grey,
+    log_uniform,
+    uniform,
+)
 
 # Shares of the pictures in bad light, of these too bright; old photographs; out of focus or shaken.
 BADLY_LIT, TOO_BRIGHT, OLD, BLURRED = 0.4, 0.25, 0.12, 0.35
@@ -38,7 +44,7 @@ def degraded(images: Tensor) -> Tensor:
         return images
     images = old(badly_lit(images))
     shape, device = (len(images), 1, 1, 1), images.device
-    spread = log_uniform(BLUR, len(images), 2, device=device)
+    spread = log_uniform(*BLUR, len(images), 2, device=device)
     # Half of them are out of focus: as soft across as down. The others moved.
     even = torch.rand(len(images), 1, device=device) < 0.5
     spread = torch.where(even, spread[:, :1], spread)
@@ -46,10 +52,7 @@ def degraded(images: Tensor) -> Tensor:
     images = torch.where(soft, blur(images, spread), images)
     which, result, low = torch.rand(shape, device=device), stored(images), 0.0
     for factor, share in COARSE.items():
-        small = stored(functional.avg_pool2d(images, factor))
-        large = functional.interpolate(
-            small, scale_factor=float(factor), mode="bilinear", align_corners=False
-        )
+        large = enlarged(stored(functional.avg_pool2d(images, factor)), factor)
         result = torch.where((which >= low) & (which < low + share), large, result)
         low += share
     return result
@@ -58,7 +61,7 @@ def degraded(images: Tensor) -> Tensor:
 def badly_lit(images: Tensor) -> Tensor:
     """Leave some pictures little light, or give them more than a camera can take."""
     shape, device = (len(images), 1, 1, 1), images.device
-    light = log_uniform(DARK, *shape, device=device)
+    light = log_uniform(*DARK, *shape, device=device)
     glare = uniform(*BRIGHT, *shape, device=device)
     light = torch.where(torch.rand(shape, device=device) < TOO_BRIGHT, glare, light)
     chosen = torch.rand(shape, device=device) < BADLY_LIT
@@ -68,9 +71,8 @@ def badly_lit(images: Tensor) -> Tensor:
 def old(images: Tensor) -> Tensor:
     """Make prints of some: grey or of one tone, faded."""
     count, device = len(images), images.device
-    grey = torch.einsum("k,nkhw->nhw", constant((0.299, 0.587, 0.114), device), images)[:, None]
     black = uniform(0.0, 0.3, count, 1, 1, 1, device=device)
-    faded = black + (uniform(0.6, 1.0, count, 1, 1, 1, device=device) - black) * grey
+    faded = black + (uniform(0.6, 1.0, count, 1, 1, 1, device=device) - black) * grey(images)
     tone = constant(TONES, device)[torch.randint(len(TONES), (count,), device=device)]
     chosen = torch.rand(count, 1, 1, 1, device=device) < OLD
     return torch.where(chosen, faded * tone[:, :, None, None], images)
@@ -87,12 +89,6 @@ def stored(images: Tensor) -> Tensor:
     images = (images + noise * strength).clamp(0, 1)
     # What is dark has few levels.
     images = (images * 255).round() / 255
-    steps = log_uniform(STEPS, count, device=device)
+    steps = log_uniform(*STEPS, count, device=device)
     steps = torch.where(torch.rand(count, device=device) < COMPRESSED, steps, 0.0)
     return compress(images, steps).clamp(0, 1)
-
-
-def log_uniform(bounds: tuple[float, float], *shape: int, device: torch.device) -> Tensor:
-    """Return float32[shape] between the bounds, whose logarithms are uniform."""
-    low, high = map(log, bounds)
-    return uniform(low, high, *shape, device=device).exp()

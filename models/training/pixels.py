@@ -6,6 +6,7 @@ of any sizes, are drawn at once and without aliasing.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
@@ -144,6 +145,11 @@ def uniform(low: float, high: float, *shape: int, device: torch.device) -> Tenso
     return torch.rand(*shape, device=device) * (high - low) + low
 
 
+def log_uniform(low: float, high: float, *shape: int, device: torch.device) -> Tensor:
+    """Return float32[shape] between the bounds, whose logarithms are uniform."""
+    return uniform(math.log(low), math.log(high), *shape, device=device).exp()
+
+
 def fetch(pixels: Tensor, source: Source, x: Tensor, y: Tensor, mirrored: bool) -> Tensor:
     """Return bilinear RGB 0..1 at float32[n, h, w] source positions; float32[n, 3, h, w]."""
     if mirrored:
@@ -232,14 +238,26 @@ def blur(images: Tensor, spread: Tensor) -> Tensor:
     return stacked.reshape(images.shape)
 
 
+def enlarged(images: Tensor, factor: float) -> Tensor:
+    """Return float32[n, c, h, w] so many times as large, bilinear between pixels' centres."""
+    return functional.interpolate(
+        images, scale_factor=float(factor), mode="bilinear", align_corners=False
+    )
+
+
+def grey(images: Tensor) -> Tensor:
+    """Return the luma of float32[n, 3, h, w], float32[n, 1, h, w]."""
+    luma = constant(LUMA_CHROMA[0], images.device)
+    return torch.einsum("k,nkhw->nhw", luma, images)[:, None]
+
+
 def disturb(images: Tensor, chance: Mapping[str, Tensor]) -> Tensor:
     """Disturb colour, light and noise, and compress the first half of the batch.
 
     Each entry of `chance` is float32[n] or float32[n, 3].
     """
     shape = (-1, 1, 1, 1)
-    grey = torch.einsum("k,nkhw->nhw", constant(LUMA_CHROMA[0], images.device), images)[:, None]
-    images = torch.lerp(grey, images, chance["saturation"].reshape(shape))
+    images = torch.lerp(grey(images), images, chance["saturation"].reshape(shape))
     images = images * chance["gain"][:, :, None, None]
     images = (images - 0.5) * chance["contrast"].reshape(shape) + 0.5
     images = (images + chance["brightness"].reshape(shape)).clamp(1e-3, 1)

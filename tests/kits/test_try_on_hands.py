@@ -1,6 +1,5 @@
 """Hands in front of a face stay as they are."""
 
-from functools import partial
 from typing import Any
 
 import cv2
@@ -58,12 +57,8 @@ def changed(kit: TryOn, image: Image) -> NDArray[np.bool_]:
 
 @pytest.mark.parametrize("mode", ["image", "video"])
 def test_fingers_on_the_lips_wear_no_lipstick(
-    hushed: tuple[Image, NDArray[np.bool_]], mode: Any, monkeypatch: pytest.MonkeyPatch
+    hushed: tuple[Image, NDArray[np.bool_]], mode: Any
 ) -> None:
-    # A drawn hand before a photograph is about as doubtful as the detector allows: what is looked
-    # at here is what becomes of a hand that was found.
-    finder = partial(GestureRecognizer, min_score=0.1)
-    monkeypatch.setattr("palmkit.kits.tryon.kit.GestureRecognizer", finder)
     image, hand = hushed
     with TryOn(mode, look=LOOK, behind_hands=False) as over, TryOn(mode, look=LOOK) as behind:
         plain, kept = changed(over, image), changed(behind, image)
