@@ -34,12 +34,14 @@ BLURRED, DEGRADED = 4, 4
 class Batch(NamedTuple):
     """Composed pictures and labels, in pixels of the composition.
 
-    images: float32[n, 3, size, size], RGB 0..1.
+    images: float32[n, 3, size, size], RGB 0..1; better: the same before some were degraded, which
+    is what teachers judge.
     objects: float32[n, m, 4 + 2k], box and points; present: bool[n, m]; pointed: bool[n, m, k].
     ignored: float32[n, k, 4]; doubtful: bool[n, k].
     """
 
     images: Tensor
+    better: Tensor
     objects: Tensor
     present: Tensor
     pointed: Tensor
@@ -175,11 +177,13 @@ class Composer:
         if dull := count // BLURRED:
             spread = uniform(-1.5, 0.9, dull, 2, device=device).exp()
             images = torch.cat([images[:-dull], self.blur(images[-dull:], spread)])
-        images = self.disturb(images, disturbances(count, device))
+        better = self.disturb(images, disturbances(count, device))
+        images = better
         if bad := count // DEGRADED:
-            images = torch.cat([degraded(images[:bad]), images[bad:]])
+            images = torch.cat([degraded(better[:bad]), better[bad:]])
         return Batch(
             images.contiguous(memory_format=torch.channels_last),
+            better.contiguous(memory_format=torch.channels_last),
             all_objects.gather(1, order[..., None].expand(-1, -1, all_objects.shape[-1])),
             all_usable.gather(1, order),
             all_pointed.gather(1, order[..., None].expand(-1, -1, all_pointed.shape[-1])),

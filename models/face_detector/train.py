@@ -93,7 +93,7 @@ class Trainer(loop.Trainer):
         with torch.autocast(kind, torch.bfloat16, enabled=self.fast):
             if self.teacher is not None:
                 with torch.no_grad():
-                    scores, theirs = self.teacher(batch.images)
+                    scores, theirs = self.teacher(batch.better)
                     taught = torch.cat([score.flatten(1) for score in scores], dim=1).float()
             levels = self.network(batch.images)
         total, parts = detection_loss(levels, batch, taught)

@@ -179,3 +179,26 @@ def stop_after(steps: int) -> Any:
         return advance(self)
 
     return interrupted
+
+
+def test_the_teacher_judges_pictures_before_they_are_made_worse(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
+    from palmkit.models.face_detector.train import Recipe, trainer
+
+    monkeypatch.setattr("palmkit.models.detection.compose.degraded", torch.zeros_like)
+    seen: dict[str, Any] = {}
+
+    def judge(images: Any) -> tuple[list[Any], list[Any]]:
+        seen["teacher"] = images.clone()
+        return [torch.full((4, side, side), 0.5) for side in (8, 4, 2)], []
+
+    write_pack(tmp_path / "pack")
+    training = trainer(tmp_path / "pack", Recipe(batch=4, size=64), None, torch.device("cpu"))
+    training.teacher = judge
+    training.network.register_forward_pre_hook(lambda _, given: seen.update(student=given[0]))
+    loss, _ = training.loss()
+    assert torch.isfinite(loss)
+    assert seen["student"][0].abs().max() == 0 < seen["teacher"][0].abs().max()
+    assert torch.equal(seen["student"][1:], seen["teacher"][1:])
