@@ -76,13 +76,18 @@ def worn_of(look: Look, **given: Any) -> library.Look:
 
 def near(found: Image, expected: Image, before: Image) -> None:
     """Check that two pictures with a look on are the same but for few levels."""
+    assert levels_off(found, expected, before) < MEAN
+
+
+def levels_off(found: Image, expected: Image, before: Image) -> float:
+    """Check that hardly a pixel is another; return by how much those differ that changed."""
     changed = (expected != before).any(axis=2)
     assert changed.sum() > 100
     off = np.abs(found.astype(int) - expected)
     assert off.max() <= LEVELS, (off.max(), np.unravel_index(off.argmax(), off.shape))
-    assert off[changed].mean() < MEAN
     # What no effect covers stays to the bit; at a region's end one of both may cover a pixel.
     assert ((found != before).any(axis=2) & ~changed).sum() < 0.02 * changed.sum()
+    return float(off[changed].mean())
 
 
 @pytest.fixture(scope="module")
@@ -192,8 +197,9 @@ def test_a_hidden_chin(
 
     monkeypatch.setattr(kits.FaceMesh, "detect", hidden)
     look = Look.of(lipstick="classic_red")
+    pictures = [np.ascontiguousarray(astronaut[:, left:]) for left in range(0, 40, 5)]
     with kits.TryOn(look=look, quality="fast") as mirror:
-        expected = mirror.wear(astronaut).after
+        expected = [mirror.wear(picture).after for picture in pictures]
     model = engine.load(shipped_model("face_mesh"))
 
     def run(inputs: Any) -> Any:
@@ -207,9 +213,10 @@ def test_a_hidden_chin(
     def given(name: str) -> library.Network:
         return library.network(run, [(side, side)]) if name == "face_mesh" else networks(name)
 
-    found = TryOn(c, given)(astronaut, look)
-    near(found, expected, astronaut)
-    assert not np.array_equal(found, TryOn(c, networks)(astronaut, look))
+    found = [TryOn(c, given)(picture, look) for picture in pictures]
+    # Into which sixteenth of a pixel a corner falls is chance: the mean is that of all places.
+    assert np.mean([*map(levels_off, found, expected, pictures)]) < MEAN
+    assert not np.array_equal(found[0], TryOn(c, networks)(astronaut, look))
 
 
 def test_tables() -> None:
