@@ -2,8 +2,8 @@
 
 `python -m palmkit.models.degradations DATA WORK TEACHERS` prints a table for each kit's model card,
 of the dev pictures and the held-out training ones together, with the labels of the pictures as
-they were. WORK holds labels.jsonl of the face detector, masks/ of the segmentation and hands/ of
-the hands. Every degradation is the same whenever it is computed.
+they were. WORK holds labels.jsonl of the face detector, meshes.npz of the face mesh, masks/ of the
+segmentation and hands/ of the hands. Every degradation is the same whenever it is computed.
 """
 
 from __future__ import annotations
@@ -148,6 +148,40 @@ def faces(data: Path, work: Path, teachers: Path) -> Measure:
     return measure
 
 
+def meshes(data: Path, work: Path, teachers: Path) -> Measure:
+    """Return what tells how far meshes are off, the worst tenth, and the share lost, by network.
+
+    Of faces without masks, where the detector finds them in the picture as it was, so that this
+    tells of the mesh alone; the reference is what its teacher sees there.
+    """
+    from palmkit.models.face_detector.dataset import read_labels
+    from palmkit.models.face_mesh import evaluate
+    from palmkit.models.face_mesh.dataset import read_meshes
+
+    entries = read_labels(work / "labels.jsonl")
+    faces = read_meshes(work / "meshes.npz", entries)
+    found = [case for part in PARTS for case in evaluate.find_cases(data, entries, faces, part)[0]]
+    cases = [case for case in found if case.group != "masked"]
+    contenders = {
+        "palmkit": evaluate.student(evaluate.BEST),
+        "palmkit fast": evaluate.student(evaluate.MODEL),
+        "teacher": evaluate.teacher(teachers / "face_landmark_with_attention.tflite"),
+    }
+
+    def measure(worse: Degradation) -> Numbers:
+        numbers: dict[str, Mapping[str, float]] = {}
+        for name, one in contenders.items():
+            spread = evaluate.measure(data, cases, one, worse)[1][ALL]
+            numbers[name] = {
+                "error": spread.mean,
+                "worst tenth": spread.worst_tenth,
+                "failed": spread.failed,
+            }
+        return numbers
+
+    return measure
+
+
 def hands(data: Path, work: Path, teachers: Path) -> Measure:
     """Return what tells how many hands are found, gestures right, and handless pictures empty."""
     from palmkit.models.hand_detector.dataset import read_labels
@@ -213,6 +247,7 @@ def masks(task: str, data: Path, work: Path, teachers: Path) -> Measure:
 
 KITS: dict[str, Callable[[Path, Path, Path], Measure]] = {
     "face": faces,
+    "mesh": meshes,
     "hands": hands,
     "portrait": partial(masks, "portrait"),
     "hair": partial(masks, "hair"),

@@ -214,9 +214,15 @@ def kinds_of(case: Case, picture: Picture) -> list[str]:
 
 
 def measure(
-    data: Path, cases: Sequence[Case], contender: Contender
+    data: Path,
+    cases: Sequence[Case],
+    contender: Contender,
+    worse: Callable[[Picture], Picture] | None = None,
 ) -> tuple[dict[str, float], dict[str, kinds.Spread]]:
-    """Return all errors of one network, as shares of the distance of the eyes; those by kind."""
+    """Return all errors of one network, as shares of the distance of the eyes; those by kind.
+
+    worse: what is done to each picture before the network sees it.
+    """
     values: dict[str, list[float]] = {}
     tally = kinds.Tally(LIMIT)
 
@@ -225,6 +231,8 @@ def measure(
 
     for case in tqdm(cases, mininterval=5, leave=False):
         picture = read_picture(data, case.file)
+        if worse is not None:
+            picture = worse(picture)
         unit = distance_of_eyes(case.mesh)
         corners = float(np.linalg.norm(case.mesh[33, :2] - case.mesh[263, :2]))
         crop = case.first
