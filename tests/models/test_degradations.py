@@ -85,6 +85,33 @@ def test_the_command_measures_what_is_asked(
     assert float(told[5].split("|")[2]) > 4 * float(told[6].split("|")[2])
 
 
+def test_a_mesh_is_looked_for_in_the_worse_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+    from palmkit.kits.crop import Crop
+    from palmkit.models.face_mesh import evaluate
+
+    points = np.random.default_rng(0).uniform(0.2, 0.8, (478, 3)).astype(np.float32)
+    light: list[float] = []
+
+    def look(seen: Picture) -> evaluate.Look:
+        light.append(float(seen.mean()))
+        # It is off by what it sees of the light.
+        moved = points + np.asarray((0, seen.mean() / 2550, 0), np.float32)
+        return evaluate.Look(moved, 1.0, np.ones(478, np.float32))
+
+    first = Crop(80.0, 60.0, 60.0, 0.0)
+    case = evaluate.Case("one.png", first.to_picture(points), first, "frontal", None)
+    monkeypatch.setattr(evaluate, "read_picture", lambda data, file: scene())
+    contender = evaluate.Contender(look, 64)
+    errors: list[float] = []
+    for worse in (None, DEGRADATIONS["dark"]):
+        means, kinds = evaluate.measure(Path(), [case], contender, worse)
+        assert kinds["all"].mean == pytest.approx(means["error_two_looks"], abs=1e-4)
+        errors.append(means["error_first_look"])
+    assert len(light) == 6
+    assert light[3] < 0.3 * light[0]
+    assert errors[1] < 0.3 * errors[0]
+
+
 @pytest.fixture
 def seeded() -> Iterator[None]:
     torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
