@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from palmkit.kits.quality import Quality
-from palmkit.models.kinds import ALL, PARTS
+from palmkit.models.kinds import ALL, PARTS, Spread
 
 Picture = npt.NDArray[np.uint8]
 Degradation = Callable[[Picture], Picture]
@@ -120,6 +120,11 @@ DEGRADATIONS: dict[str, Degradation] = {
 }
 
 
+def numbers_of(name: str, spread: Spread) -> Mapping[str, float]:
+    """Return the mean of what is called so, that of the worst tenth, and the share of failures."""
+    return {name: spread.mean, "worst tenth": spread.worst_tenth, "failed": spread.failed}
+
+
 def faces(data: Path, work: Path, teachers: Path) -> Measure:
     """Return what tells average precision, recall and precision of faces, by detector."""
     from palmkit.models.face_detector import evaluate
@@ -171,12 +176,8 @@ def meshes(data: Path, work: Path, teachers: Path) -> Measure:
     def measure(worse: Degradation) -> Numbers:
         numbers: dict[str, Mapping[str, float]] = {}
         for name, one in contenders.items():
-            spread = evaluate.measure(data, cases, one, worse)[1][ALL]
-            numbers[name] = {
-                "error": spread.mean,
-                "worst tenth": spread.worst_tenth,
-                "failed": spread.failed,
-            }
+            spreads = evaluate.measure(data, cases, one, worse)[1]
+            numbers[name] = numbers_of("error", spreads[ALL])
         return numbers
 
     return measure
@@ -234,12 +235,8 @@ def masks(task: str, data: Path, work: Path, teachers: Path) -> Measure:
     def measure(worse: Degradation) -> Numbers:
         found: dict[str, Mapping[str, float]] = {}
         for name, masker in maskers.items():
-            spread = evaluate.measure(samples, seeing(masker, worse))[1]["iou"][ALL]
-            found[name] = {
-                "iou": spread.mean,
-                "worst tenth": spread.worst_tenth,
-                "failed": spread.failed,
-            }
+            spreads = evaluate.measure(samples, seeing(masker, worse))[1]["iou"]
+            found[name] = numbers_of("iou", spreads[ALL])
         return found
 
     return measure

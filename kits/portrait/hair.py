@@ -223,8 +223,9 @@ class HairSegmenter(Segmenter):
             network, first = self._second, whole
             view = resize(view, network.side, network.side)
             whole = network.infer(view)
-        if self._again is not None and doubt(whole) >= self._again:
-            whole = self._infer_anew(network, view, whole)
+        if self._again is not None and (unsure := doubt(whole)) >= self._again:
+            scale = NEARER if unsure < MUCH else FARTHER
+            whole = self._infer_anew(network, view, whole, scale)
         if network.side != side:
             whole = cast(refine.Mask, cv2.resize(whole, (side, side)))
         if first is None:
@@ -232,15 +233,14 @@ class HairSegmenter(Segmenter):
         return cast(refine.Mask, cv2.addWeighted(first, FIRST_WORD, whole, 1 - FIRST_WORD, 0))
 
     def _infer_anew(
-        self, network: SegmentationNetwork, view: Image, whole: refine.Mask
+        self, network: SegmentationNetwork, view: Image, whole: refine.Mask, scale: float
     ) -> refine.Mask:
-        """Return the mean of what it says of a view, nearer or farther off, and of both mirrored.
+        """Return the mean of what it says of a view, of that at a scale, and of both mirrored.
 
         It errs in other places in each. whole: what it says of the view.
         """
         import cv2
 
-        scale = NEARER if doubt(whole) < MUCH else FARTHER
         size, middle = (network.side, network.side), (network.side - 1) / 2 * (1 - scale)
         moved = np.array([[scale, 0, middle], [0, scale, middle]])
         whole = whole + network.infer_mirrored(view)
