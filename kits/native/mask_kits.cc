@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "calls.h"
+#include "finder.h"
 #include "planes.h"
 #include "refine.h"
 #include "segmenter.h"
@@ -11,12 +12,15 @@
 namespace palm_kits {
 namespace {
 
+// Of palmkit.kits.portrait.views: how much of a picture the hair of somebody very near covers.
+constexpr double kLarge = 0.1;
+
 class PortraitKit : public Segmenter {
  public:
   PortraitKit(const Options& options, const palm_kits_network* portrait,
               const palm_kits_network* finder)
       : Segmenter(options, portrait, "portrait") {
-    if (finder) finder_.emplace(finder, "finder"), finder_->side();
+    if (finder) finder_.emplace(finder);
   }
 
   void run(View image, const palm_kits_part* part, const palm_kits_frame* frame,
@@ -36,9 +40,7 @@ class PortraitKit : public Segmenter {
       }
     }
     if (time_s && options_.is_smooth) {
-      const Part place{static_cast<double>(area.left), static_cast<double>(area.top),
-                       static_cast<double>(area.width()), static_cast<double>(area.height())};
-      steady_.update(coarse, view, place, *time_s);
+      steady_.update(coarse, view, whole(area), *time_s);
     }
     box = {area.left + box.left, area.top + box.top, area.left + box.right, area.top + box.bottom};
     if (!(box == Box{0, 0, image.width, image.height})) fill(mask, 0);
@@ -48,11 +50,8 @@ class PortraitKit : public Segmenter {
  private:
   // The part of the picture where people are; nothing where nobody is seen.
   std::optional<Box> people(Halves& picture) const {
-    const int side = finder_->side();
-    std::vector<Output> outputs{{"mask", {1, side / 2, side / 2, 1}}};
-    finder_->run(picture.glance(side), outputs);
-    const MaskView found{outputs[0].data.data(), side / 2, side / 2, side / 2};
-    return box_of_people(found, picture.width(), picture.height());
+    return box_of_people(finder_->people(finder_->view(picture)), picture.width(),
+                         picture.height());
   }
 
   Mask infer_clean(View view) const {
@@ -63,13 +62,19 @@ class PortraitKit : public Segmenter {
     return mask;
   }
 
-  std::optional<Network> finder_;
+  std::optional<Finder> finder_;
   Steady steady_;
 };
 
 class HairKit : public Hair {
  public:
   using Hair::Hair;
+
+  // From the next picture on; without a finder no more.
+  void find_heads(const palm_kits_network* finder) {
+    heads_.reset();
+    if (finder) heads_.emplace(finder);
+  }
 
   void run(View image, const palm_kits_part* part, const palm_kits_frame* frame,
            const palm_kits_face* faces, size_t count, Rows<float, 1> mask) {
@@ -80,8 +85,35 @@ class HairKit : public Hair {
       all_finite(box, 4, "faces");
       all.push_back({{box[0], box[1], box[2], box[3]}, faces[i].id});
     }
-    around(image, all, area, tick(frame), {true, false}, mask);
+    const std::optional<double> time_s = tick(frame);
+    Looks looks = round_faces(image, all);
+    const bool has_faces = !looks.empty();
+    if (heads_) add_heads(image, all, area, time_s, looks);
+    std::vector<Part> views;
+    for (const auto& each : looks) views.push_back(each.second);
+    look(image, std::move(looks), area, time_s, {true, false}, mask);
+    // In a video with faces one more look at each frame would find little and take its time.
+    if (heads_ && !views.empty() && far_only(views, whole(area)) && !(time_s && has_faces))
+      add(mask, image, area, whole(area), whole_, time_s, {true, false, kLarge});
   }
+
+ private:
+  void add_heads(View image, const std::vector<Face>& faces, const Box& area,
+                 std::optional<double> time_s, Looks& looks) {
+    Halves picture(palm_kits::part_of(image, area));
+    std::vector<Part> boxes;
+    for (const Face& face : faces) {
+      const auto& [x, y, width, height] = face.box;
+      boxes.push_back({x - area.left, y - area.top, width, height});
+    }
+    for (auto [number, part] : heads_->update(picture, boxes, time_s)) {
+      part[0] += area.left, part[1] += area.top;
+      looks.push_back({{Whose::head, number}, part});
+    }
+  }
+
+  std::optional<Heads> heads_;
+  Steady whole_;
 };
 
 }  // namespace
@@ -118,6 +150,10 @@ palm_kits_status palm_kits_portrait_run(palm_kits_portrait* kit, const palm_kits
 palm_kits_status palm_kits_hair_create(const palm_kits_network* hair,
                                        const palm_kits_options* options, palm_kits_hair** kit) {
   return making(kit, [&] { return std::make_unique<HairKit>(Options(options), hair); });
+}
+
+palm_kits_status palm_kits_hair_find_heads(palm_kits_hair* kit, const palm_kits_network* finder) {
+  return guarded([&] { given(kit, "kit")->kit->find_heads(finder); });
 }
 
 void palm_kits_hair_free(palm_kits_hair* kit) { delete kit; }

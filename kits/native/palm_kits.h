@@ -452,12 +452,15 @@ PALM_KITS_API palm_kits_status palm_kits_portrait_run(palm_kits_portrait *kit,
                                                       const palm_kits_mask *mask);
 
 /* Finds the hair round faces that palm_kits_faces_run found in the same picture; without any it
- * looks at all of the part. Heads without a face, which Python looks for in pictures, are not
- * looked for. */
+ * looks at all of the part. */
 typedef struct palm_kits_hair palm_kits_hair;
 PALM_KITS_API palm_kits_status palm_kits_hair_create(const palm_kits_network *hair,
                                                      const palm_kits_options *options,
                                                      palm_kits_hair **kit);
+/* From here on it looks for the hair of people whose faces are not among these as well, such as
+ * those seen from behind, as Python does. finder: as of palm_kits_portrait_create; NULL: no more. */
+PALM_KITS_API palm_kits_status palm_kits_hair_find_heads(palm_kits_hair *kit,
+                                                         const palm_kits_network *finder);
 PALM_KITS_API void palm_kits_hair_free(palm_kits_hair *kit);
 PALM_KITS_API palm_kits_status palm_kits_hair_run(palm_kits_hair *kit, const palm_kits_image *image,
                                                   const palm_kits_part *part,

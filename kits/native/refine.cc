@@ -142,4 +142,21 @@ void fade_specks(Mask& coarse) {
       coarse.row(row)[i] *= factor.row(row - 4 * box.top)[i - 4 * box.left];
 }
 
+bool keep_large_parts(Mask& coarse, double least) {
+  const Parts parts = connected(above(coarse, kInside));
+  Bytes kept(coarse.width(), coarse.height());
+  bool any = false;
+  for (size_t i = 0; i < kept.size(); ++i) {
+    const int label = parts.labels[i];
+    const double area = parts.areas[static_cast<size_t>(label)];
+    kept.data()[i] = label && area >= least * static_cast<double>(coarse.size());
+    any = any || kept.data()[i];
+  }
+  // What is uncertain round a part, up to two pixels, stays with it.
+  const Bytes wide = largest(kept, square(5));
+  for (size_t i = 0; i < wide.size(); ++i)
+    if (!wide.data()[i]) coarse.data()[i] = 0;
+  return any;
+}
+
 }  // namespace palm_kits

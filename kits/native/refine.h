@@ -10,5 +10,7 @@ void refine(View image, MaskView coarse, View small, Rows<float, 1> to);
 void opacity(View image, MaskView mask, Rows<float, 1> to);
 // The mask without small separate parts.
 void fade_specks(Mask& coarse);
+// Leaves of a mask its connected parts of at least this share of it, and tells whether it has any.
+bool keep_large_parts(Mask& coarse, double least);
 
 }  // namespace palm_kits

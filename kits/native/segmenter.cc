@@ -56,16 +56,17 @@ void fill(Rows<float, 1> mask, float value) {
   for (int row = 0; row < mask.height; ++row) std::fill_n(mask.row(row), mask.width, value);
 }
 
+Mask probabilities(const std::vector<float>& values, int side) {
+  Mask mask(side, side);
+  for (size_t i = 0; i < mask.size(); ++i)
+    mask.data()[i] = values[i] > 0.f ? std::min(values[i], 1.f) : 0.f;
+  return mask;
+}
+
 Mask Segmenter::infer(View view) const {
   std::vector<Output> outputs{{"mask", {1, side_, side_, 1}}};
   network_.run(view, outputs);
-  Mask mask(side_, side_);
-  // A user's own model may leave 0..1.
-  for (size_t i = 0; i < mask.size(); ++i) {
-    const float value = outputs[0].data[i];
-    mask.data()[i] = value > 0.f ? std::min(value, 1.f) : 0.f;
-  }
-  return mask;
+  return probabilities(outputs[0].data, side_);
 }
 
 void Segmenter::enlarge(View image, MaskView coarse, View small, Rows<float, 1> to) const {
@@ -82,20 +83,27 @@ std::optional<double> Segmenter::tick(const palm_kits_frame* frame) {
 
 void Hair::around(View image, const std::vector<Face>& faces, const Box& area,
                   std::optional<double> time_s, Way way, Rows<float, 1> mask) {
-  fill(mask, 0);
-  std::map<int64_t, Steady> seen;
-  const auto steady_of = [&](int64_t id) -> Steady& {
-    const auto known = steady_.find(id);
-    return known == steady_.end() ? seen[id] : seen[id] = known->second;
-  };
+  look(image, round_faces(image, faces), area, time_s, way, mask);
+}
+
+Hair::Looks Hair::round_faces(View image, const std::vector<Face>& faces) {
+  Looks looks;
   for (const Face& face : faces) {
     const Part view = square_round(face.box, image.width, image.height);
-    if (view[2] > 0) add(mask, image, area, view, steady_of(face.id), time_s, way);
+    if (view[2] > 0) looks.push_back({{Whose::face, face.id}, view});
   }
-  if (faces.empty()) {
-    const Part view{static_cast<double>(area.left), static_cast<double>(area.top),
-                    static_cast<double>(area.width()), static_cast<double>(area.height())};
-    add(mask, image, area, view, steady_of(-1), time_s, way);
+  return looks;
+}
+
+void Hair::look(View image, Looks looks, const Box& area, std::optional<double> time_s, Way way,
+                Rows<float, 1> mask) {
+  fill(mask, 0);
+  if (looks.empty()) looks.push_back({{Whose::area, 0}, whole(area)});
+  std::map<Who, Steady> seen;
+  for (const auto& [who, view] : looks) {
+    const auto known = steady_.find(who);
+    Steady& steady = known == steady_.end() ? seen[who] : seen[who] = known->second;
+    add(mask, image, area, view, steady, time_s, way);
   }
   steady_ = std::move(seen);
 }
@@ -158,7 +166,8 @@ void Hair::add(Rows<float, 1> mask, View image, const Box& area, const Part& vie
   }
   if (time_s && options_.is_smooth) steady.update(coarse, found->canvas, view, *time_s);
   const Box& in = found->inside;
-  const Mask own = copied<float, 1>(MaskView(coarse).part(in.left, in.top, in.right, in.bottom));
+  Mask own = copied<float, 1>(MaskView(coarse).part(in.left, in.top, in.right, in.bottom));
+  if (way.least > 0 && !keep_large_parts(own, way.least)) return;
   const View crop = palm_kits::part_of(image, found->box);
   Mask large(crop.width, crop.height);
   if (way.fine) enlarge(crop, own, found->small, large.rows());
@@ -167,7 +176,7 @@ void Hair::add(Rows<float, 1> mask, View image, const Box& area, const Part& vie
   for (int y = 0; y < whole.height; ++y)
     for (int x = 0; x < whole.width; ++x)
       whole.row(y)[x] = std::max(whole.row(y)[x], large.row(y)[x]);
-  if (time_s || rounded(view[1] + view[3]) >= area.bottom) return;
+  if (time_s || way.least > 0 || rounded(view[1] + view[3]) >= area.bottom) return;
   const float* const last = large.row(large.height() - 1);
   const auto hairs = std::count_if(last, last + large.width(), [](float v) { return v > 0.5f; });
   if (static_cast<double>(hairs) / large.width() < kHangs) return;

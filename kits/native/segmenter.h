@@ -2,6 +2,8 @@
 // What kits of masks have: a network, and how its mask comes to the picture's size.
 #include <map>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "filters.h"
 #include "network.h"
@@ -11,6 +13,8 @@
 namespace palm_kits {
 
 void fill(Rows<float, 1> mask, float value);
+// What a network says of each place, 0 to 1: a user's own model may leave that.
+Mask probabilities(const std::vector<float>& values, int side);
 inline Rows<float, 1> part_of(Rows<float, 1> mask, const Box& box) {
   return mask.part(box.left, box.top, box.right, box.bottom);
 }
@@ -44,10 +48,16 @@ class Hair : public Segmenter {
     Part box;
     int64_t id;
   };
+  // Whose hair a look at a part of the picture shows, and which of these.
+  enum class Whose { face, head, area };
+  using Who = std::pair<Whose, int64_t>;
+  using Looks = std::vector<std::pair<Who, Part>>;
   // How a look is taken. fine: the mask follows the picture's edges. twice: it is hair in the
-  // mirror image of the view, too.
+  // mirror image of the view, too. least: the share of the view that a connected part of the hair
+  // has at least.
   struct Way {
     bool fine, twice;
+    double least = 0;
   };
   // Writes the hair round faces, or of all the area without any, and 0 outside of the area.
   void around(View image, const std::vector<Face>& faces, const Box& area,
@@ -58,6 +68,15 @@ class Hair : public Segmenter {
 
   using Segmenter::tick;
 
+ protected:
+  static Looks round_faces(View image, const std::vector<Face>& faces);
+  // Writes the hair that looks show; without any, that in all of the area.
+  void look(View image, Looks looks, const Box& area, std::optional<double> time_s, Way way,
+            Rows<float, 1> mask);
+  // Raises the mask to what the network says of a view.
+  void add(Rows<float, 1> mask, View image, const Box& area, const Part& view, Steady& steady,
+           std::optional<double> time_s, Way way) const;
+
  private:
   // What the network sees of a view: the part of it in the picture, where that lies in the input.
   struct Seen {
@@ -65,12 +84,10 @@ class Hair : public Segmenter {
     Picture small, canvas;
   };
   std::optional<Seen> seen(View image, const Box& area, const Part& view) const;
-  void add(Rows<float, 1> mask, View image, const Box& area, const Part& view, Steady& steady,
-           std::optional<double> time_s, Way way) const;
   int start(double low, double length) const;
   int end(double low, double high, double length) const;
 
-  std::map<int64_t, Steady> steady_;
+  std::map<Who, Steady> steady_;
 };
 
 }  // namespace palm_kits

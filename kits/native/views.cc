@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "boxes.h"
 #include "planes.h"
 #include "resize.h"
 
@@ -11,8 +12,11 @@ namespace {
 
 // These are the numbers of palmkit.kits.portrait.views, which says what each means.
 constexpr double kHairReach = 3.5, kHairDrop = 0.1, kRoom = 0.15, kWhole = 0.95, kLeast = 1.75;
-constexpr double kCloser = 0.7;
+constexpr double kCloser = 0.7, kAbove = 0.8, kBelow = 9, kBeside = 1.5, kFar = 0.3;
+constexpr double kLeastPlaces = 16, kLeastShare = 0.25, kKept = 0.5;
+constexpr double kHeadSide = 1.15, kHeadHeight = 0.4, kHeadRoom = 0.12, kNear = 0.4;
 constexpr int kStep = 8;
+constexpr size_t kMostHeads = 4;
 
 // Start and end of a stretch of a mask in a picture, with a margin, at multiples of kStep.
 void stretch(int start, int length, int places, int pixels, int& low, int& high) {
@@ -24,6 +28,32 @@ void stretch(int start, int length, int places, int pixels, int& low, int& high)
 // The start nearest to this one of what lies in 0..most as far as it can.
 double moved_inside(double start, double length, double most) {
   return std::min(std::max(start, std::min(0.0, most - length)), std::max(0.0, most - length));
+}
+
+// What to look at for the head of a person of this width and height. middle: of the person's upper
+// part, across; above: the person's upper end.
+Part round_head(double middle, double above, double wide, double high, int width, int height) {
+  const double whole = static_cast<double>(width) * height;
+  if (wide * high > kNear * whole && high < 2 * wide)
+    return {0, 0, static_cast<double>(width), static_cast<double>(height)};
+  const double side = std::min(kHeadSide * std::max(wide, kHeadHeight * high),
+                               static_cast<double>(std::max(width, height)));
+  return {moved_inside(middle - side / 2, side, width),
+          moved_inside(above - kHeadRoom * side, side, height), side, side};
+}
+
+// The middle across of the upper quarter of a part; box: round all of it.
+double upper_middle(const Parts& parts, int part, const Box& box, int width) {
+  double sum = 0;
+  int count = 0;
+  for (int x = box.left; x < box.right; ++x) {
+    for (int y = box.top; y < box.top + (box.height() + 3) / 4; ++y) {
+      if (parts.labels[static_cast<size_t>(y * width + x)] != part) continue;
+      sum += x, ++count;
+      break;
+    }
+  }
+  return sum / count + 0.5;
 }
 
 bool is_even(const Box& box, View image) {
@@ -87,6 +117,51 @@ Part square_round(const Part& box, int width, int height) {
   const double left = box[0] + (box[2] - side) / 2;
   const double top = box[1] + (box[3] - side) / 2 + kHairDrop * longer;
   return {moved_inside(left, side, width), moved_inside(top, side, height), side, side};
+}
+
+bool far_only(const std::vector<Part>& views, const Part& picture) {
+  return std::all_of(views.begin(), views.end(), [&](const Part& view) {
+    return view[2] * view[3] < kFar * picture[2] * picture[3];
+  });
+}
+
+std::vector<Head> heads_without_faces(MaskView people, const std::vector<Part>& faces, int width,
+                                      int height) {
+  const double down = static_cast<double>(people.height) / height;
+  const double across = static_cast<double>(people.width) / width;
+  Bytes inside = above(people, 0.5f);
+  const std::vector<int> known = connected(inside).areas;
+  int most = 0;
+  for (size_t part = 1; part < known.size(); ++part) most = std::max(most, known[part]);
+  const double least = std::max(kLeastPlaces, kLeastShare * most);
+  const auto place = [](double x, int end) {
+    return static_cast<int>(std::min(std::max(x, 0.0), static_cast<double>(end)));
+  };
+  for (const Part& face : faces) {
+    const int top = place((face[1] - kAbove * face[3]) * down, people.height);
+    const int bottom = place(std::ceil((face[1] + kBelow * face[3]) * down), people.height);
+    const int left = place((face[0] - kBeside * face[2]) * across, people.width);
+    const int right = place(std::ceil((face[0] + (1 + kBeside) * face[2]) * across), people.width);
+    for (int y = top; y < bottom; ++y)
+      for (int x = left; x < right; ++x) inside.row(y)[x] = 0;
+  }
+  // Narrow rests belong to people whose faces are known.
+  inside = largest(smallest(inside, square(3)), square(3));
+  const Parts parts = connected(inside);
+  std::vector<double> areas(parts.areas.begin() + 1, parts.areas.end());
+  std::vector<Head> found;
+  for (size_t index : falling(areas)) {
+    if (found.size() == kMostHeads || areas[index] < kKept * least) break;
+    const int part = static_cast<int>(index) + 1;
+    Bytes own(inside.width(), inside.height());
+    for (size_t i = 0; i < own.size(); ++i) own.data()[i] = parts.labels[i] == part;
+    const Box box = bounds(own);
+    const double middle = upper_middle(parts, part, box, inside.width());
+    found.push_back({round_head(middle / across, box.top / down, box.width() / across,
+                                box.height() / down, width, height),
+                     areas[index] >= least});
+  }
+  return found;
 }
 
 }  // namespace palm_kits

@@ -2,6 +2,7 @@
 // The parts of a picture that networks of masks see, as palmkit.kits.portrait.views.
 #include <deque>
 #include <optional>
+#include <vector>
 
 #include "image.h"
 #include "steady.h"
@@ -29,7 +30,21 @@ class Halves {
 std::optional<Box> box_of_people(MaskView coarse, int width, int height);
 // The same within what was seen, if that is little of it.
 std::optional<Box> closer(MaskView coarse, const Box& seen);
+inline Part whole(const Box& area) {
+  return {static_cast<double>(area.left), static_cast<double>(area.top),
+          static_cast<double>(area.width()), static_cast<double>(area.height())};
+}
 // What the network of hair sees of a face: x, y, width, height. box: likewise.
 Part square_round(const Part& box, int width, int height);
+// Whether each of the views is a small part of a picture.
+bool far_only(const std::vector<Part>& views, const Part& picture);
+// Where to look for the hair of somebody whose face is not known.
+struct Head {
+  Part part;
+  bool is_sure;
+};
+// Those of the people whose faces are not among these: x, y, width, height in the picture's pixels.
+std::vector<Head> heads_without_faces(MaskView people, const std::vector<Part>& faces, int width,
+                                      int height);
 
 }  // namespace palm_kits

@@ -5,12 +5,20 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from palmkit.kits.image import Part
+from palmkit.kits.image import Image, Part
 from palmkit.kits.kit import ModelSource
 from palmkit.kits.options import Options
 from palmkit.kits.portrait.network import MaskNetwork
 from palmkit.kits.portrait.refine import Mask
+from palmkit.kits.portrait.steady import Steady
 from palmkit.kits.portrait.views import Box, Halves, box_of_people, heads_without_faces
+from palmkit.kits.tracks import Tracker
+
+# In videos the finder glances at so many frames, one after the other, and at every frame while
+# heads without a face are seen.
+EVERY = 4
+# So long a head that is not seen any more is looked at where it was.
+HELD_S = 0.3
 
 
 class Finder(MaskNetwork):
@@ -22,7 +30,12 @@ class Finder(MaskNetwork):
 
     def people(self, picture: Halves) -> Mask:
         """Return how likely there is somebody: float32[n, n], 0..1, of the picture stretched."""
-        return self._mask(picture.glance(self.side))
+        return self.glance(picture)[1]
+
+    def glance(self, picture: Halves) -> tuple[Image, Mask]:
+        """Return what the network sees, uint8[2 * n, 2 * n, 3], and what `people` returns."""
+        view = picture.glance(self.side)
+        return view, self._mask(view)
 
     def box(self, picture: Halves) -> Box | None:
         """Return the part of a picture where people are; None where nobody is seen."""
@@ -33,4 +46,51 @@ class Finder(MaskNetwork):
 
         faces: float32[n, 4] of x, y, w, h in the picture's pixels.
         """
-        return heads_without_faces(self.people(picture), faces, *picture.size)
+        heads = heads_without_faces(self.people(picture), faces, *picture.size)
+        return [head.part for head in heads if head.is_sure]
+
+
+class Heads:
+    """Follows the heads of people whose faces are not seen from one frame of a video to the next.
+
+    Each has a number that it keeps, and its square is as steady as the picture.
+    """
+
+    def __init__(self, finder: Finder) -> None:
+        """Begin with the next frame."""
+        self._finder = finder
+        self._people, self._tracker = Steady(), Tracker()
+        self._known: dict[int, tuple[Part, float]] = {}
+        self._glances = 0
+
+    def update(
+        self, picture: Halves, faces: NDArray[np.float32], time_s: float | None
+    ) -> list[tuple[int, Part]]:
+        """Return each head's number, from 0 on, and what to look at for its hair.
+
+        picture, faces: of the frame, as Finder.heads has them. time_s: strictly increasing, None of
+        a picture.
+        """
+        if time_s is None:
+            return list(enumerate(self._finder.heads(picture, faces)))
+        self._glances -= 1
+        if self._glances > 0:
+            return []
+        view, people = self._finder.glance(picture)
+        width, height = picture.size
+        people = self._people.update(people, view, (0, 0, width, height), time_s)
+        heads = heads_without_faces(people, faces, width, height)
+        parts = np.array([head.part for head in heads], np.float32).reshape(-1, 4)
+        boxes = np.hstack([parts[:, :2], parts[:, :2] + parts[:, 2:]])
+        sure = np.array([head.is_sure for head in heads], np.bool_)
+        ids = self._tracker.update(boxes, sure, time_s)
+        parts, ids = parts[ids >= 0], ids[ids >= 0]
+        steady = self._tracker.smooth(ids, parts, parts[:, 2:].max(axis=1))
+        for id, (x, y, wide, high) in zip(ids.tolist(), steady.tolist(), strict=True):
+            self._known[id] = (x, y, wide, high), time_s
+        self._known = {
+            id: known for id, known in self._known.items() if time_s - known[1] <= HELD_S
+        }
+        if not self._known:
+            self._glances = EVERY
+        return [(id, part) for id, (part, _) in self._known.items()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, TypeAlias, cast
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from palmkit.kits.image import Image, Part, Source, resize, resizings
 from palmkit.kits.options import made_of, same_option
 from palmkit.kits.portrait import refine
 from palmkit.kits.portrait.compose import Background
-from palmkit.kits.portrait.finder import Finder
+from palmkit.kits.portrait.finder import Finder, Heads
 from palmkit.kits.portrait.kit import (
     Segmenter,
     SegmenterArguments,
@@ -51,6 +51,9 @@ AGAIN: Mapping[Quality, float | None] = {"auto": MUCH, "fast": None, "best": 0.0
 # larger the view is that shows what is below. Chosen on the held-out part.
 HANGS, FURTHER = 0.1, 2.0
 
+# Whose hair a look at a part of the picture shows: "face", "head" or "area", and which of these.
+Look: TypeAlias = tuple[str, int]
+
 
 @dataclass(frozen=True, repr=False, eq=False)
 class HairSegmenterArguments(SegmenterArguments, HairOptions):
@@ -60,11 +63,11 @@ class HairSegmenterArguments(SegmenterArguments, HairOptions):
 class HairSegmenter(Segmenter):
     """Finds the hair of the people in pictures and videos, pixel by pixel.
 
-    The network sees a square round each face that FaceDetector finds, and in pictures one round the
-    head of everybody else, such as those seen from behind; where there is neither, the whole
-    picture. Where hair hangs down beyond such a square in a picture, a larger one shows the rest.
-    Where all of these are small, the whole picture is looked at as well, for the hair of a
-    head so near that neither was noticed.
+    The network sees a square round each face that FaceDetector finds, and one round the head of
+    everybody else, such as those seen from behind; where there is neither, the whole picture. Where
+    hair hangs down beyond such a square in a picture, a larger one shows the rest. Where all of
+    these are small, the whole picture is looked at as well, for the hair of a head so near that
+    neither was noticed.
     """
 
     name: ClassVar[str] = "hair segmenter"
@@ -95,7 +98,7 @@ class HairSegmenter(Segmenter):
         )
         self._second = second
         self._again = AGAIN[options.quality if of_pictures else "fast"]
-        looks = of_pictures and options.max_faces is None
+        looks = options.max_faces is None
         self._open(Finder(options.finder_model, options) if looks else None, second)
 
     @property
@@ -105,7 +108,9 @@ class HairSegmenter(Segmenter):
 
     def _forget(self) -> None:
         self._faces.reset()
-        self._steady: dict[int | None, Steady] = {}
+        self._heads = None if self._finder is None else Heads(self._finder)
+        self._steady: dict[Look, Steady] = {}
+        self._whole = Steady()
 
     def _mask(
         self, image: Image, area: tuple[int, int, int, int], time_s: float | None
@@ -113,24 +118,17 @@ class HairSegmenter(Segmenter):
         left, top, right, bottom = area
         part = (left, top, right - left, bottom - top)
         faces = self._faces.detect(image, None if time_s is None else time_s * 1e3, roi=part)
-        views = [square_round(face.box, image.shape[1], image.shape[0]) for face in faces]
-        heads: list[Part] = []
-        if self._finder is not None:
-            crop = image[top:bottom, left:right]
+        looks = _looks(faces, image)
+        if self._heads is not None:
+            crop = Halves(image[top:bottom, left:right])
             moved = faces.boxes - np.asarray([left, top, 0, 0], np.float32)
-            heads = [
-                (x + left, y + top, width, height)
-                for x, y, width, height in self._finder.heads(Halves(crop), moved)
-            ]
-        if len(faces) or not heads:
-            mask = self.around(image, faces, area, time_s)
-        else:
-            mask = np.zeros(image.shape[:2], np.float32)
-        for head in heads:
-            self._add(mask, image, area, head, Steady(), time_s)
-        views += heads
-        if self._finder is not None and views and far_only(views, part):
-            self._add(mask, image, area, part, Steady(), time_s, least=LARGE)
+            for number, (x, y, width, height) in self._heads.update(crop, moved, time_s):
+                looks["head", number] = x + left, y + top, width, height
+        mask = self._round(image, looks, area, time_s)
+        is_far = bool(looks) and far_only(list(looks.values()), part)
+        # In a video with faces one more look at each frame would find little and take its time.
+        if self._heads is not None and is_far and (time_s is None or not len(faces)):
+            self._add(mask, image, area, part, self._whole, time_s, least=LARGE)
         return mask
 
     def around(
@@ -151,25 +149,35 @@ class HairSegmenter(Segmenter):
         the boxes that FaceDetector gives. area: left, top, right, bottom. time_s: as in Kit._run.
         Returns float32[h, w], 0 outside of the area.
         """
-        left, top, right, bottom = area
-        looks: list[tuple[int | None, Part]] = [
-            (face.id, square_round(face.box, image.shape[1], image.shape[0])) for face in faces
-        ]
+        return self._round(image, _looks(faces, image), area, time_s, fine, twice, once)
+
+    def _round(
+        self,
+        image: Image,
+        looks: dict[Look, Part],
+        area: Box,
+        time_s: float | None,
+        fine: bool = True,
+        twice: bool = False,
+        once: bool = False,
+    ) -> refine.Mask:
+        """Return the hair that these looks show; without any, that in all of the area."""
         if not looks:
-            looks.append((None, (left, top, right - left, bottom - top)))
+            left, top, right, bottom = area
+            looks = {("area", 0): (left, top, right - left, bottom - top)}
         frames = None
         if time_s is not None and fine:
-            boxes = [place[0] for _, view in looks if (place := self._place(area, view))]
+            boxes = [place[0] for view in looks.values() if (place := self._place(area, view))]
             pixels = sum((box[2] - box[0]) * (box[3] - box[1]) for box in boxes)
             frames = self._on_device.frames(image, pixels)
 
         def made() -> refine.Mask:
             mask = np.zeros(image.shape[:2], np.float32)
-            seen: dict[int | None, Steady] = {}
+            seen: dict[Look, Steady] = {}
             if frames is not None:
                 frames.send(image)
-            for id, view in looks:
-                steady = seen[id] = self._steady.get(id, Steady())
+            for look, view in looks.items():
+                steady = seen[look] = self._steady.get(look, Steady())
                 self._add(mask, image, area, view, steady, time_s, fine, twice, once, frames=frames)
             self._steady = seen
             return mask
@@ -342,6 +350,15 @@ class HairSegmenter(Segmenter):
         larger = (x + width * (1 - FURTHER) / 2, y, width * FURTHER, height * FURTHER)
         self._add(longer, image, area, larger, steady, None, fine, twice, once)
         np.maximum(mask[bottom:], longer[bottom:], out=mask[bottom:])
+
+
+def _looks(faces: Faces, image: Image) -> dict[Look, Part]:
+    """Return what to look at round faces; those of pictures have no ids."""
+    height, width = image.shape[:2]
+    return {
+        ("face", index if face.id is None else face.id): square_round(face.box, width, height)
+        for index, face in enumerate(faces)
+    }
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -34,7 +34,7 @@ class MaskNetwork:
         self.side = input_side(self.current.model)
 
     def _mask(self, view: Image | DeviceArray) -> Mask:
-        """Return the mask of a view: float32[n, n].
+        """Return the mask of a view: float32[n, n], 0..1.
 
         view: uint8[side, side, 3], or what Frames.see returns.
         """
@@ -42,6 +42,9 @@ class MaskNetwork:
         given: Any = pixels(model, view) if isinstance(view, np.ndarray) else view
         found = output(model.run({"image": given}), "mask", (1, places, places, 1))
         mask: Mask = found[0, :, :, 0]
+        # A user's own model may leave 0..1.
+        if not (mask.min() >= 0 and mask.max() <= 1):
+            mask = np.clip(np.nan_to_num(mask), 0, 1)
         return mask
 
 
@@ -65,9 +68,6 @@ class SegmentationNetwork(MaskNetwork):
         view: uint8[side, side, 3], or what Frames.see returns.
         """
         mask = self._mask(view)
-        # A user's own model may leave 0..1.
-        if not (mask.min() >= 0 and mask.max() <= 1):
-            mask = np.clip(np.nan_to_num(mask), 0, 1)
         if not self._is_uneven:
             return mask
         import cv2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,8 +37,9 @@ QUARTER, SMALL = 0.6, 0.15
 # width.
 BODY = (0.8, 9.0, 1.5)
 # The least area of a person whose face is not known, in places of the glance, and in that of the
-# largest of the people; how many of them are looked at.
-LEAST_PLACES, LEAST_SHARE, MOST_HEADS = 16, 0.25, 4
+# largest of the people; the share of it that is enough of one who was known in the frame before;
+# how many of them are looked at.
+LEAST_PLACES, LEAST_SHARE, KEPT, MOST_HEADS = 16, 0.25, 0.5, 4
 # The square round the head of such a person: its side, in the person's width and height; how much
 # of it lies above the person. Who fills so much of a picture is seen with all of it.
 HEAD_SIDE, HEAD_HEIGHT, HEAD_ROOM, NEAR = 1.15, 0.4, 0.12, 0.4
@@ -258,13 +259,24 @@ def far_only(views: Sequence[Part], picture: Part) -> bool:
     return all(view[2] * view[3] < FAR * picture[2] * picture[3] for view in views)
 
 
+class Head(NamedTuple):
+    """Where to look for the hair of somebody whose face is not known.
+
+    part: a square x, y, side, side round the head; of someone near the whole picture, which need
+    not be square. is_sure: False of what is so small beside the others that it may be no person.
+    """
+
+    part: Part
+    is_sure: bool
+
+
 def heads_without_faces(
     people: Mask, faces: NDArray[np.float32], width: int, height: int
-) -> list[Part]:
-    """Return squares x, y, side, side round the heads of people whose faces are not known.
+) -> list[Head]:
+    """Return the heads of people whose faces are not known, the largest people first.
 
     people: float32[n, m], 0..1, of the picture stretched; faces: float32[f, 4] of x, y, w, h in the
-    picture's pixels. Of someone near the whole picture is returned, which need not be square.
+    picture's pixels.
     """
     import cv2
 
@@ -276,20 +288,22 @@ def heads_without_faces(
     for x, y, wide, high in faces.tolist():
         top, bottom = (y - above * high) * down, (y + below * high) * down
         left, right = (x - beside * wide) * across, (x + (1 + beside) * wide) * across
-        inside[max(int(top), 0) : math.ceil(bottom), max(int(left), 0) : math.ceil(right)] = 0
+        ends = max(math.ceil(bottom), 0), max(math.ceil(right), 0)
+        inside[max(int(top), 0) : ends[0], max(int(left), 0) : ends[1]] = 0
     # Narrow rests belong to people whose faces are known.
     inside = cv2.morphologyEx(inside, cv2.MORPH_OPEN, np.ones((3, 3), np.uint8)).astype(np.uint8)
     _, labels, stats, _ = cv2.connectedComponentsWithStats(inside)
-    found: list[Part] = []
+    found: list[Head] = []
     areas = np.asarray(stats)[:, cv2.CC_STAT_AREA]
     for part in sorted(range(1, len(areas)), key=lambda each: -areas[each])[:MOST_HEADS]:
-        if areas[part] < least:
+        if areas[part] < KEPT * least:
             continue
         x, y, wide, high, _ = (int(value) for value in stats[part])
         top_rows = np.asarray(labels)[y : y + math.ceil(high / 4)] == part
         middle = float(np.flatnonzero(top_rows.any(axis=0)).mean()) + 0.5
         size = wide / across, high / down
-        found.append(_round_head(middle / across, y / down, *size, width, height))
+        square = _round_head(middle / across, y / down, *size, width, height)
+        found.append(Head(square, bool(areas[part] >= least)))
     return found
 
 

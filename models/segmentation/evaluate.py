@@ -31,6 +31,7 @@ import argparse
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import cv2
 import numpy as np
@@ -61,6 +62,9 @@ from palmkit.models.segmentation.teachers import (
     Picture,
     stretched,
 )
+
+if TYPE_CHECKING:
+    from palmkit.kits.portrait.kit import Segmenter
 
 # Measured on the portrait network's pictures.
 FINDER = "person_finder"
@@ -176,6 +180,23 @@ class CropRound:
         return put_back(mask, square, (height, width))
 
 
+class FirstFrame:
+    """What a kit for videos has of a picture where nothing was before it."""
+
+    def __init__(self, kit: Segmenter) -> None:
+        """Wrap a kit in video mode."""
+        self._kit = kit
+
+    def __call__(self, picture: Picture) -> Array:
+        """Return the mask, float32[h, w] 0..1."""
+        self._kit.reset()
+        return self.following(picture)
+
+    def following(self, picture: Picture) -> Array:
+        """Return the mask of the next frame of the same video."""
+        return self._kit.segment(picture).mask
+
+
 def contenders(task: str, model: Path, teachers: Path) -> dict[str, Masker]:
     """Return all masks; "palmkit kit" is the kit on a picture, "one look" as on a video frame.
 
@@ -194,7 +215,7 @@ def contenders(task: str, model: Path, teachers: Path) -> dict[str, Masker]:
     found: dict[str, Masker] = {
         "palmkit": ours.once,
         "palmkit kit": lambda picture: picture_kit.segment(picture).mask,
-        "palmkit kit, one look": lambda picture: frame.segment(picture).mask,
+        "palmkit kit, one look": FirstFrame(frame),
     }
     if task in BEST:
         auto = kit(model=model, best_model=shipped_model(BEST[task]))
@@ -279,7 +300,8 @@ def main(arguments: Iterable[str] | None = None) -> None:
             metrics[name] |= sightings(samples, Network(model).small)
         elif times is None:
             still = [sample.picture for sample in samples if sample.set not in EMPTY][::8]
-            changes = [flicker(masker, picture, seed) for seed, picture in enumerate(still)]
+            frames = masker.following if isinstance(masker, FirstFrame) else masker
+            changes = [flicker(frames, picture, seed) for seed, picture in enumerate(still)]
             metrics[name]["clips"] = {"flicker": round(float(np.mean(changes)), 4)}
         if crowds:
             metrics[name]["crowds"] = covered(crowds, masker)

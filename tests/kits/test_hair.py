@@ -238,16 +238,16 @@ def test_a_body_below_a_face_is_no_other_head() -> None:
     people = np.zeros((64, 64), np.float32)
     people[10:60, 20:40] = 1
     nobody = np.zeros((0, 4), np.float32)
-    (square,) = heads_without_faces(people, nobody, 640, 640)
-    assert square == pytest.approx((185, 72.4, 230, 230))
+    (head,) = heads_without_faces(people, nobody, 640, 640)
+    assert head.is_sure and head.part == pytest.approx((185, 72.4, 230, 230))
     face = np.array([[270, 120, 60, 60]], np.float32)
     assert heads_without_faces(people, face, 640, 640) == []
     # A tiny face elsewhere explains nobody, and small rests are nobody.
     people[5:8, 60:63] = 1
     tiny = np.array([[600, 50, 12, 12]], np.float32)
-    assert heads_without_faces(people, tiny, 640, 640) == [square]
+    assert heads_without_faces(people, tiny, 640, 640) == [head]
     people[:, 4:] = 1
-    assert heads_without_faces(people, nobody, 640, 400) == [(0, 0, 640, 400)]
+    assert heads_without_faces(people, nobody, 640, 400) == [((0, 0, 640, 400), True)]
 
 
 def test_the_square_round_a_face_may_reach_out_of_the_picture(reds: Reds) -> None:
@@ -328,3 +328,66 @@ def test_kits_that_look_once_ask_the_best_network_once() -> None:
     assert len(reds.views) == 1
     kit.around(image, faces, (0, 0, 300, 300), None)
     assert len(reds.views) == 5
+
+
+def test_small_heads_are_not_sure() -> None:
+    """In videos they are still looked at where somebody was; in pictures they are nobody's."""
+    people = np.zeros((64, 64), np.float32)
+    people[10:50, 10:20] = people[10:20, 40:48] = people[40:45, 55:60] = 1
+    nobody = np.zeros((0, 4), np.float32)
+    heads = heads_without_faces(people, nobody, 640, 640)
+    assert [head.is_sure for head in heads] == [True, False]
+    assert heads[1].part[0] < 400 < 480 < heads[1].part[0] + heads[1].part[2]
+
+
+def test_hair_of_heads_without_faces_is_followed_in_videos(reds: Reds, finder: Reds) -> None:
+    """Someone from behind walks by, far from a face.
+
+    The finder glances at each fourth frame until it sees somebody.
+    """
+    masks: list[NDArray[np.float32]] = []
+    with HairSegmenter(
+        "video", model=reds, face_model=Blobs(threshold="0.7"), finder_model=finder
+    ) as segmenter:
+        for index in range(20):
+            image = picture(400, 600, (1, 520, 40, 40))
+            if 5 <= index < 14:
+                left = 100 + 10 * index
+                image[150:390, left : left + 100] = (150, 30, 30)
+                image[220:390, left : left + 100, 0] = 100
+            masks.append(segmenter.segment(image, 40.0 * index).mask)
+    # Of frame 8 the finder sees somebody, and of each from there on, until HELD_S after the last.
+    hair = [bool((mask[150:230] > 0.5).any()) for mask in masks]
+    assert hair == [8 <= index < 14 for index in range(20)]
+    for index in range(8, 14):
+        left = 100 + 10 * index
+        assert masks[index][160:200, left + 10 : left + 90].min() > 0.5
+        # Its body is none, as all of the picture would show it.
+        assert not masks[index][320:].any()
+
+
+def test_videos_of_so_many_faces_know_no_other_heads(reds: Reds, finder: Reds) -> None:
+    image = picture(400, 600, (1, 520, 40, 40))
+    image[150:390, 150:250] = (150, 30, 30)
+    with HairSegmenter(
+        "video", max_faces=1, model=reds, face_model=Blobs(threshold="0.7"), finder_model=finder
+    ) as segmenter:
+        assert not segmenter.segment(image, 0.0).mask[150:].any()
+    assert not finder.views
+
+
+def test_a_finder_that_says_no_number_spoils_no_later_frame(reds: Reds) -> None:
+    class Nowhere(Reds):
+        def run(self, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+            mask = super().run(inputs)["mask"]
+            return {"mask": mask if len(self.views) > 1 else np.full_like(mask, np.nan)}
+
+    image = picture(400, 600)
+    image[150:390, 150:250] = (150, 30, 30)
+    finder = Nowhere(finds=True)
+    with HairSegmenter(
+        "video", model=reds, face_model=Blobs(threshold="0.999"), finder_model=finder
+    ) as segmenter:
+        masks = [segmenter.segment(image, 40.0 * index).mask for index in range(12)]
+    assert len(finder.views) > 2
+    assert masks[-1][160:200, 160:240].min() > 0.5

@@ -474,6 +474,7 @@ static void some_video(int is_video) {
   TAKEN(palm_kits_meshes_create(&any_size, &network, &options, &meshes));
   TAKEN(palm_kits_portrait_create(&network, &finder, &options, &portrait));
   TAKEN(palm_kits_hair_create(&network, &options, &hair));
+  if (below(2)) TAKEN(palm_kits_hair_find_heads(hair, &finder));
   TAKEN(palm_kits_try_on_create(&networks, &options, &try_on));
   for (i = 0; i < 6; ++i) {
     palm_kits_image image = some_image();

@@ -68,7 +68,7 @@ int main(int count, char **arguments) {
   palm_kits_options face_options = PALM_KITS_FACES, mesh_options = PALM_KITS_MESHES,
                     hand_options = PALM_KITS_HANDS, mask_options = PALM_KITS_MASKS;
   palm_network *networks[4] = {NULL, NULL, NULL, NULL};
-  palm_kits_network first, second;
+  palm_kits_network first, second, third;
   palm_kits_faces *faces = NULL;
   palm_kits_meshes *meshes = NULL;
   palm_kits_hands *hands = NULL;
@@ -108,7 +108,9 @@ int main(int count, char **arguments) {
   }
   if (!strcmp(kind, "hair")) {
     networks[1] = opened(models, "hair", &second);
+    networks[2] = opened(models, "person_finder", &third);
     check(palm_kits_hair_create(&second, &mask_options, &hair));
+    check(palm_kits_hair_find_heads(hair, &third));
   }
   for (index = 0; index + 5 < count; ++index) {
     palm_kits_image image = read_picture(arguments[index + 5]);

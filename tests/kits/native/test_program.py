@@ -176,7 +176,7 @@ def test_portraits(find: Callable[..., Any], group: Image) -> None:
 
 def test_hair(find: Callable[..., Any], group: Image) -> None:
     (mask,) = find("hair", [group], False)
-    expected = kits.segment_hair(group, max_faces=9, quality="fast").mask
+    expected = kits.segment_hair(group, quality="fast").mask
     assert expected.max() > 0.9
     near(mask.ravel(), expected, OFF_MASK)
 
