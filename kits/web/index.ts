@@ -20,6 +20,7 @@ export { type ImageSource, type Pixels } from "./images.js";
 export type { KitOptions } from "./kit.js";
 export { type Effect, type Finish, type Look, type WholeLook, readLook } from "./look.js";
 export {
+  type HairOptions,
   HairSegmenter,
   type Mask,
   type MaskOptions,

@@ -14,6 +14,14 @@ export interface PortraitOptions extends MaskOptions {
   readonly second_pass?: boolean;
 }
 
+export interface HairOptions extends MaskOptions {
+  /**
+   * Look also for the hair of people whose faces are not given, such as those seen from behind; a
+   * glance at the picture says where they are.
+   */
+  readonly heads?: boolean;
+}
+
 /** The mask of people, or of hair, in a picture. */
 export interface Mask {
   readonly width: number;
@@ -84,7 +92,7 @@ export class PortraitSegmenter extends Segmenter {
   }
 }
 
-/** Finds the hair round faces. */
+/** Finds the hair round faces, and round heads whose faces are not seen. */
 export class HairSegmenter extends Segmenter {
   #faces = 0;
 
@@ -92,24 +100,27 @@ export class HairSegmenter extends Segmenter {
   static readonly method = "segment";
 
   /** Opens the kit. Throws PalmError as `load` does. */
-  static async create(options: MaskOptions = {}): Promise<HairSegmenter> {
+  static async create(options: HairOptions = {}): Promise<HairSegmenter> {
+    const { heads = true } = options;
     const [native, models] = await Promise.all([
       Native.open(new URL("./palm_kits_hair.wasm", import.meta.url)),
-      networks(["hair"], options),
+      networks(heads ? ["hair", "person_finder"] : ["hair"], options),
     ]);
-    const [hair] = models as [Model];
+    const [hair, finder] = models as [Model, Model?];
     const changed = native.options(DEFAULTS.masks, {
       ...shared(options),
       ...flag("is_refined", options.refine),
     });
     const handle = native.made("palm_kits_hair_create", native.network(hair), changed);
+    if (finder) native.call("palm_kits_hair_find_heads", handle, native.network(finder));
     return new HairSegmenter(native, handle, "hair", options.mode === "video");
   }
 
   /**
    * Returns the mask of a picture, or of the next frame of a video at this time.
    *
-   * faces: those that FaceDetector found in it; without any, all of the picture is looked at.
+   * faces: those that FaceDetector found in it; without any, and without heads, all of the picture
+   * is looked at.
    */
   segment(source: ImageSource, faces: readonly Face[] = [], timestampMs?: number): Mask {
     return this.masked(source, "hair", timestampMs, () => {

@@ -27,7 +27,7 @@ from palmkit.kits.portrait.views import square_round
 from palmkit.kits.results import GESTURES
 from palmkit.kits.tracks import Tracker
 from tests.kits import drawn_hands
-from tests.kits.conftest import Blobs, faces_that_cross
+from tests.kits.conftest import NoFaces, faces_that_cross
 from tests.kits.drawn_portraits import Reds
 from tests.kits.native import library
 from tests.kits.native.library import KitsError, Library
@@ -499,13 +499,6 @@ def test_hair_of_a_video(c: Library, networks: Networks) -> None:
             faces = detector.detect(picture, 40.0 * index)
             expected = segmenter.segment(picture, 40.0 * index).mask
             near(kit(picture, None, 40.0 * index, faces_of(faces), len(faces)), expected, OFF_MASK)
-
-
-class NoFaces(Blobs):
-    """A face detector that finds none."""
-
-    def run(self, inputs: Given) -> dict[str, NDArray[Any]]:
-        return {name: 0 * values for name, values in super().run(inputs).items()}
 
 
 class Heads:

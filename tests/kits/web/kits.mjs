@@ -36,6 +36,10 @@ const portrait = await kits.PortraitSegmenter.create();
 writeFileSync(`${folder}/portrait.mask`, portrait.segment(group).mask);
 const hair = await kits.HairSegmenter.create();
 writeFileSync(`${folder}/hair.mask`, hair.segment(group, faces).mask);
+// Of people whose faces nobody gives, by a glance at the picture; and without it, anywhere.
+writeFileSync(`${folder}/heads.mask`, hair.segment(group).mask);
+const faceless = await kits.HairSegmenter.create({ heads: false });
+writeFileSync(`${folder}/everywhere.mask`, faceless.segment(group).mask);
 
 // Try-on: a look of every kind, as a picture and as frames; and looks that cannot be.
 const worn = {};

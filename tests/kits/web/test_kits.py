@@ -12,6 +12,7 @@ from palmkit.kits.image import Image, resize
 from palmkit.kits.tryon.look import Look
 from tests.engine.web.package import MODULES, needs_package, node
 from tests.kits import drawn_hands
+from tests.kits.conftest import NoFaces
 
 pytestmark = needs_package
 
@@ -54,7 +55,7 @@ def found(
         opaque = np.full((*picture.shape[:2], 1), 255, np.uint8)
         (folder / f"{name}.rgba").write_bytes(np.concatenate([picture, opaque], axis=2).tobytes())
     said: dict[str, Any] = json.loads(node(PROGRAM, folder))
-    for name in ("portrait", "hair"):
+    for name in ("portrait", "hair", "heads", "everywhere"):
         mask = np.frombuffer((folder / f"{name}.mask").read_bytes(), np.float32)
         said[name] = mask.reshape(group.shape[:2])
     for name in ("worn.rgba", "plum.rgba"):
@@ -116,6 +117,11 @@ def test_masks(group: Image, found: dict[str, Any]) -> None:
     near(found["portrait"], kits.segment_portrait(group, quality="fast").mask, OFF_MASK)
     near(found["hair"], kits.segment_hair(group, quality="fast").mask, OFF_MASK)
     assert found["hair"].max() > 0.5
+    heads = kits.HairSegmenter(face_model=NoFaces(), quality="fast")
+    near(found["heads"], heads.segment(group).mask, OFF_MASK)
+    everywhere = kits.HairSegmenter(face_model=NoFaces(), max_faces=1, quality="fast")
+    near(found["everywhere"], everywhere.segment(group).mask, OFF_MASK)
+    assert np.abs(found["heads"] - found["everywhere"]).max() > 0.5
 
 
 def test_looks(group: Image, found: dict[str, Any]) -> None:
