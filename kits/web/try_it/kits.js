@@ -23,7 +23,7 @@ const single = (Kit, method) => async (options) => {
   return { look: (picture, time) => kit[method](picture, time) };
 };
 
-/** Hair is sought round the faces. */
+/** Hair is sought round the faces, and round heads whose faces are not seen. */
 async function hair(options) {
   const [faces, hairs] = await Promise.all([
     inWorker(FaceDetector, options),
