@@ -17,11 +17,6 @@ int padded(double side) {
   return std::max((rounded(side) + kSideMultiple - 1) / kSideMultiple, 1) * kSideMultiple;
 }
 
-Part part_of_box(const Box& box) {
-  return {static_cast<double>(box.left), static_cast<double>(box.top),
-          static_cast<double>(box.width()), static_cast<double>(box.height())};
-}
-
 // Starts of squares that cover a length, each overlapping the next.
 std::vector<int> starts(int low, int length, int side) {
   if (length <= side) return {low};

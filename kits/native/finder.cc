@@ -26,12 +26,14 @@ std::vector<std::pair<int64_t, Part>> Heads::update(Halves& picture, const std::
                                                     std::optional<double> time_s) {
   std::vector<std::pair<int64_t, Part>> seen;
   const int width = picture.width(), height = picture.height();
-  if (time_s && --glances_ > 0) return seen;
+  if (time_s && skipped_ > 0) {
+    --skipped_;
+    return seen;
+  }
   const Picture view = finder_.view(picture);
   Mask people = finder_.people(view);
   if (time_s)
-    people_.update(people, view, {0, 0, static_cast<double>(width), static_cast<double>(height)},
-                   *time_s);
+    people_.update(people, view, part_of_box({0, 0, width, height}), *time_s);
   const std::vector<Head> heads = heads_without_faces(people, faces, width, height);
   if (!time_s) {
     for (const Head& head : heads)
@@ -63,7 +65,7 @@ std::vector<std::pair<int64_t, Part>> Heads::update(Halves& picture, const std::
   }
   for (auto each = known_.begin(); each != known_.end();)
     each = *time_s - each->second.time_s <= kHeldS ? std::next(each) : known_.erase(each);
-  if (known_.empty()) glances_ = kEvery;
+  if (known_.empty()) skipped_ = kEvery - 1;
   for (const auto& [id, known] : known_) seen.emplace_back(id, known.part);
   return seen;
 }

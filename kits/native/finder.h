@@ -42,7 +42,7 @@ class Heads {
   Steady people_;
   Tracker tracker_;
   std::map<int64_t, Known> known_;
-  int glances_ = 0;
+  int skipped_ = 0;  // frames to come without a glance
 };
 
 }  // namespace palm_kits

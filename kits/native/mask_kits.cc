@@ -40,7 +40,7 @@ class PortraitKit : public Segmenter {
       }
     }
     if (time_s && options_.is_smooth) {
-      steady_.update(coarse, view, whole(area), *time_s);
+      steady_.update(coarse, view, part_of_box(area), *time_s);
     }
     box = {area.left + box.left, area.top + box.top, area.left + box.right, area.top + box.bottom};
     if (!(box == Box{0, 0, image.width, image.height})) fill(mask, 0);
@@ -93,8 +93,8 @@ class HairKit : public Hair {
     for (const auto& each : looks) views.push_back(each.second);
     look(image, std::move(looks), area, time_s, {true, false}, mask);
     // In a video with faces one more look at each frame would find little and take its time.
-    if (heads_ && !views.empty() && far_only(views, whole(area)) && !(time_s && has_faces))
-      add(mask, image, area, whole(area), whole_, time_s, {true, false, kLarge});
+    if (heads_ && !views.empty() && far_only(views, part_of_box(area)) && !(time_s && has_faces))
+      add(mask, image, area, part_of_box(area), whole_, time_s, {true, false, kLarge});
   }
 
  private:

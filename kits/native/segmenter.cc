@@ -98,7 +98,7 @@ Hair::Looks Hair::round_faces(View image, const std::vector<Face>& faces) {
 void Hair::look(View image, Looks looks, const Box& area, std::optional<double> time_s, Way way,
                 Rows<float, 1> mask) {
   fill(mask, 0);
-  if (looks.empty()) looks.push_back({{Whose::area, 0}, whole(area)});
+  if (looks.empty()) looks.push_back({{Whose::area, 0}, part_of_box(area)});
   std::map<Who, Steady> seen;
   for (const auto& [who, view] : looks) {
     const auto known = steady_.find(who);

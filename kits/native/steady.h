@@ -10,6 +10,11 @@ namespace palm_kits {
 // x, y, width, height in pixels, which may lie between them or outside of the picture.
 using Part = std::array<double, 4>;
 
+inline Part part_of_box(const Box& box) {
+  return {static_cast<double>(box.left), static_cast<double>(box.top),
+          static_cast<double>(box.width()), static_cast<double>(box.height())};
+}
+
 // Holds a mask still where the picture is, and lets it follow at once where it moves.
 class Steady {
  public:

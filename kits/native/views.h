@@ -30,10 +30,6 @@ class Halves {
 std::optional<Box> box_of_people(MaskView coarse, int width, int height);
 // The same within what was seen, if that is little of it.
 std::optional<Box> closer(MaskView coarse, const Box& seen);
-inline Part whole(const Box& area) {
-  return {static_cast<double>(area.left), static_cast<double>(area.top),
-          static_cast<double>(area.width()), static_cast<double>(area.height())};
-}
 // What the network of hair sees of a face: x, y, width, height. box: likewise.
 Part square_round(const Part& box, int width, int height);
 // Whether each of the views is a small part of a picture.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from palmkit.kits.boxes import corners
 from palmkit.kits.image import Image, Part
 from palmkit.kits.kit import ModelSource
 from palmkit.kits.options import Options
@@ -61,7 +62,8 @@ class Heads:
         self._finder = finder
         self._people, self._tracker = Steady(), Tracker()
         self._known: dict[int, tuple[Part, float]] = {}
-        self._glances = 0
+        # Frames to come without a glance.
+        self._skipped = 0
 
     def update(
         self, picture: Halves, faces: NDArray[np.float32], time_s: float | None
@@ -73,17 +75,16 @@ class Heads:
         """
         if time_s is None:
             return list(enumerate(self._finder.heads(picture, faces)))
-        self._glances -= 1
-        if self._glances > 0:
+        if self._skipped:
+            self._skipped -= 1
             return []
         view, people = self._finder.glance(picture)
         width, height = picture.size
         people = self._people.update(people, view, (0, 0, width, height), time_s)
         heads = heads_without_faces(people, faces, width, height)
         parts = np.array([head.part for head in heads], np.float32).reshape(-1, 4)
-        boxes = np.hstack([parts[:, :2], parts[:, :2] + parts[:, 2:]])
         sure = np.array([head.is_sure for head in heads], np.bool_)
-        ids = self._tracker.update(boxes, sure, time_s)
+        ids = self._tracker.update(corners(parts), sure, time_s)
         parts, ids = parts[ids >= 0], ids[ids >= 0]
         steady = self._tracker.smooth(ids, parts, parts[:, 2:].max(axis=1))
         for id, (x, y, wide, high) in zip(ids.tolist(), steady.tolist(), strict=True):
@@ -92,5 +93,5 @@ class Heads:
             id: known for id, known in self._known.items() if time_s - known[1] <= HELD_S
         }
         if not self._known:
-            self._glances = EVERY
+            self._skipped = EVERY - 1
         return [(id, part) for id, (part, _) in self._known.items()]
