@@ -23,6 +23,7 @@ import numpy as np
 from palmkit.kits import FaceDetector, FaceMesh, HairSegmenter, PortraitSegmenter
 from palmkit.kits.boxes import corners, iou
 from palmkit.kits.face.crop import crop_from_mesh
+from palmkit.kits.face.topology import points_68
 from palmkit.models.face_detector.dataset import read_labels
 from palmkit.models.face_detector.labels import read_picture
 from palmkit.models.face_mesh import evaluate as meshes
@@ -106,7 +107,9 @@ def mesh(data: Path, work: Path, teacher: Path) -> Table:
             box = [*case.mesh[:468, :2].min(axis=0), *case.mesh[:468, :2].max(axis=0)]
             groups = [light(inside(picture, box)), between(turn_of(case.mesh), TURNS, "turn")]
             if case.known is not None:
-                numbers[1:] = [meshes.known_error(points, case.known) for points in (ours, theirs)]
+                numbers[1:] = [
+                    meshes.known_error(points_68(points), case.known) for points in (ours, theirs)
+                ]
                 groups.append(between(int(known[case.file]["age"]), AGES, "age"))
             add(table, groups, numbers)
     return table

@@ -74,27 +74,6 @@ LOOPS = {
     "left_brow": LEFT_BROW,
 }
 
-# The 68 points of iBUG 300-W (also dlib's), in its order, each as the mean of points of the mesh.
-# They go from the picture's left: jaw, right and left brow, bridge and base of the nose, right
-# and left eye, outer and inner lips (right and left are the subject's). From the brows on, the
-# choice among neighbours is the one nearest to the automatic points of a third of the training
-# faces of the set aaf; the jaw, which that set lacks, is that of a published mapping (P. Yan:
-# Mediapipe_2_Dlib_Landmarks), made symmetric, and was measured against no ground truth here.
-POINTS_68: tuple[tuple[int, ...], ...] = (
-    *((127,), (234,), (93,), (132, 58), (58, 172), (136,), (150,), (176,)),
-    (152,),
-    *((400,), (379,), (365,), (397, 288), (288, 361), (323,), (454,), (356,)),
-    *((70,), (63, 105), (105, 66), (66,), (107,)),
-    *((336,), (296,), (296, 334), (334, 293), (300,)),
-    *((168, 6), (197,), (5, 195), (4,)),
-    *((75, 240), (97,), (2,), (326,), (305, 460)),
-    *((33,), (160,), (158,), (133, 173), (153,), (144,)),
-    *((362, 398), (385,), (387,), (263,), (373,), (380,)),
-    *((61,), (39, 40), (37,), (0,), (267,), (269, 270), (291,)),
-    *((321,), (314, 405), (17,), (84, 181), (91,)),
-    *((78,), (81,), (13,), (311,), (308,), (402,), (14,), (178,)),
-)
-
 # Points of the 106-point scheme, each the mean of some of ours. 0 to 32, which run along the jaw,
 # are spaced evenly on this line; the rest follow in order from 33.
 _JAW_RIGHT = (127, 234, 93, 132, 58, 172, 136, 150, 149, 176, 148, 152)
@@ -115,13 +94,6 @@ _OF_106: tuple[tuple[int, ...], ...] = (
     *((78,), (81,), (13,), (311,), (308,), (402,), (14,), (178,)),  # 96..103 lips, inner edge
     *((468,), (473,)),  # 104, 105 pupils
 )
-
-
-def points_68(mesh: NDArray[Any]) -> NDArray[np.float32]:
-    """Return float[..., 478, d] as float32[..., 68, d] in the order of iBUG 300-W."""
-    return np.stack(
-        [mesh[..., list(group), :].mean(axis=-2) for group in POINTS_68], axis=-2
-    ).astype(np.float32)
 
 
 @lru_cache(maxsize=1)
@@ -188,7 +160,28 @@ def points_106(values: NDArray[Any]) -> NDArray[np.float32]:
     lips, 104 and 105 pupils; those on the left of the picture first. kits/face/README.md has a
     picture.
     """
+    return _weighted(values, weights_106())
+
+
+def weights_68() -> NDArray[np.float32]:
+    """Return the weight of each of our points in each of the 68: float32[68, 478].
+
+    None is negative and rows sum to 1. models/face_mesh/points_68.py fits them.
+    """
+    return _asset()["points_68"]
+
+
+def points_68(values: NDArray[Any]) -> NDArray[np.float32]:
+    """Return the 68 points of iBUG 300-W and dlib from values[..., 478, k] or values[..., 478].
+
+    0..16 jaw, 17..26 brows, 27..35 nose, 36..47 eyes, 48..59 outer and 60..67 inner lips; those on
+    the left of the picture first.
+    """
+    return _weighted(values, weights_68())
+
+
+def _weighted(values: NDArray[Any], weights: NDArray[np.float32]) -> NDArray[np.float32]:
     values = np.asarray(values, np.float32)
     if values.shape[-1] == POINTS:
-        return np.asarray(values @ weights_106().T, np.float32)
-    return np.asarray(np.einsum("pq,...qk->...pk", weights_106(), values), np.float32)
+        return np.asarray(values @ weights.T, np.float32)
+    return np.asarray(np.einsum("pq,...qk->...pk", weights, values), np.float32)

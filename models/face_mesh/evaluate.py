@@ -76,6 +76,9 @@ LIMIT = 0.1
 CHOSEN_ON = "the validation part of the training pictures; dev decided nothing"
 # Where the 49 points lie among the 68: no jaw, no inner corners of the mouth.
 AAF_POINTS = [index for index in range(17, 68) if index not in (60, 64)]
+# aaf counts from the middle of the first pixel, we from its corner: its points lie .45 pixels to
+# the left of ours and .7 above them, of large faces as of small ones.
+AAF_ORIGIN = 0.5
 
 
 class Look(NamedTuple):
@@ -158,7 +161,7 @@ def find_cases(
     for line in (data / "faces/index.jsonl").read_text().splitlines():
         row = json.loads(line)
         if row["set"] == "aaf":
-            known["faces/" + row["file"]] = np.asarray(row["points"][0], np.float32)
+            known["faces/" + row["file"]] = known_points(row)
     sure = (faces.presence > LEAST_PRESENCE) & (faces.spread < MOST_SPREAD)
     faces = faces.select((faces.part == part) & (sure | faces.masked))
     detector = FaceDetector(quality="fast")
@@ -195,11 +198,20 @@ def distance_of_eyes(points: Array) -> float:
     return float(np.linalg.norm(middles[0] - middles[1]))
 
 
+def known_points(row: Mapping[str, Any]) -> Array:
+    """Return the 49 points of the face in a row of aaf, float32[49, 2] in pixels as ours."""
+    return np.asarray(row["points"][0], np.float32) + np.float32(AAF_ORIGIN)
+
+
+def distance_of_known_eyes(known: Array) -> float:
+    """Return the distance between the middles of the eyes of the 49 points of aaf."""
+    return float(np.linalg.norm(known[19:25].mean(axis=0) - known[25:31].mean(axis=0)))
+
+
 def known_error(points: Array, known: Array) -> float:
-    """Return the mean distance to the 49 points of aaf, over that of the eyes' middles."""
-    apart = points_68(points)[AAF_POINTS, :2] - known
-    eyes = known[19:25].mean(axis=0) - known[25:31].mean(axis=0)
-    return float(np.linalg.norm(apart, axis=1).mean() / np.linalg.norm(eyes))
+    """Return the mean distance of float32[68, 2 or 3] to the 49 points of aaf, over the eyes'."""
+    apart = np.linalg.norm(points[AAF_POINTS, :2] - known, axis=1)
+    return float(apart.mean()) / distance_of_known_eyes(known)
 
 
 def kinds_of(case: Case, picture: Picture) -> list[str]:
@@ -271,8 +283,8 @@ def measure(
         note("present_faces", float(seen.presence > 0.5))
         note(f"visibility_{case.group}", float(seen.visibility.mean()))
         if case.known is not None:
-            note("error_aaf_49_points", known_error(points, case.known))
-            note("error_two_looks_aaf_49_points", known_error(both, case.known))
+            note("error_aaf_49_points", known_error(points_68(points), case.known))
+            note("error_two_looks_aaf_49_points", known_error(points_68(both), case.known))
     means = {name: round(float(np.mean(each)), 4) for name, each in sorted(values.items())}
     settled = np.asarray(values["error_settled"])
     means["share_settled_above_0.05"] = round(float((settled > 0.05).mean()), 4)

@@ -5,7 +5,7 @@ import pytest
 
 from palmkit.kits.crop import Crop, sample
 from palmkit.kits.face.crop import crop_from_keypoints, crop_from_mesh
-from palmkit.kits.face.topology import MIRROR, POINTS, POINTS_68, points_68
+from palmkit.kits.face.topology import MIRROR, POINTS, canonical_face, points_68, weights_68
 
 
 def test_points_go_to_the_crop_and_back() -> None:
@@ -98,7 +98,7 @@ def test_mirror_swaps_the_halves() -> None:
     assert MIRROR[468] == 473
 
 
-def test_points_68_are_symmetric() -> None:
+def test_points_68_are_means_of_points_near_by_and_symmetric() -> None:
     order = [
         *range(16, -1, -1),
         *range(26, 16, -1),
@@ -107,8 +107,13 @@ def test_points_68_are_symmetric() -> None:
         *(54, 53, 52, 51, 50, 49, 48, 59, 58, 57, 56, 55),
         *(64, 63, 62, 61, 60, 67, 66, 65),
     ]
-    for group, other in zip(POINTS_68, order, strict=True):
-        assert {int(MIRROR[index]) for index in group} == set(POINTS_68[other])
+    weights = weights_68()
+    assert weights.shape == (68, POINTS) and (weights >= 0).all()
+    np.testing.assert_allclose(weights.sum(axis=1), 1, atol=1e-6)
+    np.testing.assert_allclose(weights[order][:, MIRROR], weights, atol=1e-7)
+    for row, point in {8: 152, 30: 4, 36: 33, 45: 263, 48: 61, 51: 0, 62: 13, 66: 14}.items():
+        centimetres = np.linalg.norm(points_68(canonical_face())[row] - canonical_face()[point])
+        assert centimetres < 0.6, row
     mesh = np.random.default_rng(2).random((3, POINTS, 2))
     assert points_68(mesh).shape == (3, 68, 2)
-    np.testing.assert_allclose(points_68(mesh)[:, 30], mesh[:, 4], atol=1e-6)
+    np.testing.assert_allclose(points_68(mesh[..., 0]), points_68(mesh)[..., 0], atol=1e-6)
