@@ -217,6 +217,8 @@ check-wheel: wheel .venv/.dev ## install the wheel in a bare environment elsewhe
 	cat faces.json; \
 	venv/bin/python -c 'import json, os; assert json.load(open("faces.json"))["faces"]; \
 	assert os.path.getsize("marked.png")'; \
+	venv/bin/palmkit build-runtime -q --models "$(CURDIR)/models/hair/hair.palm" --isa avx2 -o runtime; \
+	test -s runtime/palm.h; \
 	! venv/bin/palmkit-demo --headless 2> said.txt; grep -F 'pip install "palmkit[demos]"' said.txt; \
 	echo "wheel works: $$(basename "$$wheel")"
 

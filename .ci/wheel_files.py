@@ -6,9 +6,12 @@ import base64
 import csv
 import hashlib
 import io
+import tarfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+
+SOURCES = "palmkit/engine/native"
 
 
 def read(wheel: Path) -> dict[str, bytes]:
@@ -24,9 +27,10 @@ def info_folder(wheel: Path) -> str:
 
 
 def write(wheel: Path, content: Mapping[str, bytes]) -> None:
-    """Write a wheel whole or not at all, with a RECORD of its own."""
+    """Write a wheel whole or not at all, the runtime's sources packed, with a RECORD of its own."""
     info = info_folder(wheel)
     files = {path: data for path, data in content.items() if path != info + "RECORD"}
+    _pack_sources(files)
     files[info + "RECORD"] = _record(files, info + "RECORD")
     part = wheel.with_suffix(".part")
     with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as target:
@@ -37,6 +41,25 @@ def write(wheel: Path, content: Mapping[str, bytes]) -> None:
             entry.external_attr = 0o100644 << 16
             target.writestr(entry, files[path], zipfile.ZIP_DEFLATED, 9)
     part.replace(wheel)
+
+
+def _pack_sources(files: dict[str, bytes]) -> None:
+    """Put an archive in the place of the runtime's sources, if there are any.
+
+    They are many, small and alike: together they take 200 KB where one by one they take 410.
+    `palmkit.engine.backends.cpu.c_library.sources` unpacks them.
+    """
+    sources = sorted(path for path in files if path.startswith(SOURCES + "/"))
+    if not sources:
+        return
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w:xz", preset=9) as packed:
+        for path in sources:
+            data = files.pop(path)
+            entry = tarfile.TarInfo(path.removeprefix("palmkit/engine/"))
+            entry.size = len(data)
+            packed.addfile(entry, io.BytesIO(data))
+    files[SOURCES + ".tar.xz"] = archive.getvalue()
 
 
 def _record(files: Mapping[str, bytes], own: str) -> bytes:

@@ -81,6 +81,32 @@ def masks(
     return Task(samples, measure)
 
 
+def held(
+    name: str, data: Path, work: Path, pictures: int, calibration: int, part: str = "dev"
+) -> Task:
+    """Return the task of held_things, on its dev pictures, whatever part: it has no others.
+
+    Needs PyTorch.
+    """
+    from palmkit.kits import PortraitSegmenter
+    from palmkit.models.segmentation.held import VIEWS, measure, views
+    from palmkit.models.segmentation.held_labels import read_boxed
+
+    kit = PortraitSegmenter(quality="fast")
+    random = np.random.default_rng(0)
+    seen = [
+        {"image": view.image[None]}
+        for each in read_boxed(data, "train")
+        for view in views(each, kit.segment(each.picture).mask, VIEWS, random)
+    ]
+
+    def measured(path: Path) -> Mapping[str, float]:
+        found = measure(path, data)
+        return {name: found[name]["all"]["mean"] for name in ("iou", "right", "found")}
+
+    return Task(_some(seen, calibration), measured)
+
+
 def mesh(
     name: str, data: Path, work: Path, pictures: int, calibration: int, part: str = "dev"
 ) -> Task:
@@ -180,6 +206,7 @@ TASKS: Mapping[str, Callable[[str, Path, Path, int, int, str], Task]] = {
     "portrait": masks,
     "portrait_best": masks,
     "person_finder": masks,
+    "held_things": held,
     "hair": masks,
     "hair_best": masks,
     "face_detector": detections,

@@ -13,11 +13,9 @@ import argparse
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
-
 from palmkit.engine.compress.in_turn import rounded_in_turn
 from palmkit.engine.compress.layers import Layer, find_layers, moments
-from palmkit.engine.compress.rounding import Feedback, feedbacks, layer_steps, rounded
+from palmkit.engine.compress.rounding import Feedback, feedbacks, in_half, layer_steps, rounded
 from palmkit.engine.ir import Graph
 from palmkit.models.quantization import MODELS, TASKS, Task
 
@@ -86,16 +84,6 @@ def make_smaller(
             return width
         tried.unlink()
     raise ValueError(f"{source.stem}: every width loses more than {most_lost:.1%}")
-
-
-def in_half(graph: Graph, without: Iterable[str]) -> Graph:
-    """Return the graph with float32 constants, mainly biases, rounded to float16."""
-    half = {
-        name: value.astype(np.float16).astype(np.float32)
-        for name, value in graph.constants.items()
-        if value.dtype == np.float32 and name not in without
-    }
-    return graph.with_nodes(graph.nodes, {**graph.constants, **half})
 
 
 def row(name: str, path: Path, task: Task) -> str:

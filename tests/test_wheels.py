@@ -16,6 +16,10 @@ from typing import Any
 
 import pytest
 
+import palmkit.engine
+from palmkit.engine.backends.cpu.c_library.sources import unpacked
+from palmkit.engine.errors import UnsupportedError
+
 TOOLS = Path(__file__).parents[1] / ".ci"
 INFO = "palmkit-1.0.dist-info/"
 INDEX = """
@@ -88,6 +92,40 @@ def test_a_wheel_has_the_library_of_its_platform(wheels: Any, base: Path) -> Non
                 assert (digest, int(size)) == (f"sha256={found.decode()}", len(content))
     before = wheel.read_bytes()
     assert made(wheels, base).read_bytes() == before
+
+
+def test_sources_are_packed_and_unpacked_where_they_are_asked_for(
+    wheels: Any, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources = {"palm.h": b"// C\n", "small/program.cc": b"int x;\n", "base/simd/avx.h": b"\xc3\xa4"}
+    with zipfile.ZipFile(base, "a") as file:
+        for name, content in sources.items():
+            file.writestr(f"palmkit/engine/native/{name}", content)
+        file.writestr("palmkit/engine/_native.py", b"")
+    wheel = made(wheels, base)
+    with zipfile.ZipFile(wheel) as file:
+        names = [name for name in file.namelist() if name.startswith("palmkit/engine/")]
+        file.extractall(tmp_path / "installed")
+    engine = "palmkit/engine/"
+    assert names == [engine + "_native.py", engine + "native.tar.xz", engine + "palm.dll"]
+    folder = tmp_path / "installed/palmkit/engine"
+    monkeypatch.setattr(palmkit.engine, "__path__", [str(folder)])
+    with unpacked() as native:
+        files = [path for path in native.rglob("*") if path.is_file()]
+        found = {path.relative_to(native).as_posix(): path.read_bytes() for path in files}
+    assert found == sources and not native.exists()
+    archive = folder / "native.tar.xz"
+    content = archive.read_bytes()
+    for damaged in (content[:90], b"", content[:-40] + b"?" * 40):
+        archive.write_bytes(damaged)
+        with (
+            pytest.raises(UnsupportedError, match="native.tar.xz: the runtime's sources"),
+            unpacked(),
+        ):
+            pass
+    archive.unlink()
+    with pytest.raises(UnsupportedError, match="installed without the sources"), unpacked():
+        pass
 
 
 def contents(wheel: Path) -> dict[str, Any]:

@@ -9,7 +9,7 @@ step follows from the effect of its error on the outputs of the whole model.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import log2
 from typing import NamedTuple
@@ -254,3 +254,16 @@ def costs_left(moments: Array) -> Array:
 def _entropy_bits(values: Array) -> float:
     counts = np.unique(values, return_counts=True)[1]
     return float(sum(-n / values.size * log2(n / values.size) for n in counts))
+
+
+def in_half(graph: Graph, without: Container[str] = ()) -> Graph:
+    """Return the graph with its float32 constants, but those named, rounded to float16.
+
+    They stay float32 and take half the bytes in a file whose weights are "auto" or "smallest".
+    """
+    half = {
+        name: value.astype(np.float16).astype(np.float32)
+        for name, value in graph.constants.items()
+        if value.dtype == np.float32 and name not in without
+    }
+    return graph.with_nodes(graph.nodes, {**graph.constants, **half})

@@ -22,12 +22,13 @@ from palmkit.engine import load, save
 from palmkit.engine.compress.curvature import output_moments, output_steps
 from palmkit.engine.compress.in_turn import rounded_in_turn, steps_in_turn
 from palmkit.engine.compress.layers import find_layers
+from palmkit.engine.compress.rounding import in_half
 from palmkit.engine.ir import Array
 from palmkit.models.face_detector.dataset import read_labels
 from palmkit.models.face_mesh import refit
 from palmkit.models.face_mesh.dataset import is_sure, read_meshes
 from palmkit.models.quantization import SURE
-from palmkit.models.smaller import in_half, quiet
+from palmkit.models.smaller import quiet
 from palmkit.models.training.pixels import disturb, disturbances
 
 # Half of them are disturbed.

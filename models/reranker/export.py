@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from palmkit.engine import convert, save
+from palmkit.engine.compress.rounding import in_half
 from palmkit.kits.ranking.kit import PLANNED_ITEMS
 from palmkit.kits.ranking.scorer import Description
 from palmkit.models.reranker.dataset import Scaling
@@ -101,4 +102,6 @@ def export(
         for n, t in graph.inputs.items()
     }
     graph = replace(graph, metadata={**described.metadata(), **said})
-    save(graph, out, "float32", [planned])
+    # Of vectors one is the scale of the items' features, which may be too large for float16.
+    vectors = [name for name, value in graph.constants.items() if value.ndim < 2]
+    save(in_half(graph, without=vectors), out, "smallest", [planned])

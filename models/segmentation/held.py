@@ -27,6 +27,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from palmkit.engine import convert, save
+from palmkit.engine.compress.rounding import in_half
 from palmkit.engine.ir import UNKNOWN, Graph, Node, value_names
 from palmkit.engine.model import Model
 from palmkit.kits import PortraitSegmenter
@@ -245,13 +246,8 @@ def exported(body: Graph, head: Head, maps: Sequence[Tensor]) -> Graph:
         onnx = Path(folder) / "head.onnx"
         export_onnx(Likely(head), first, ["mask"], onnx, beside=beside)
         graph = with_head(body, convert(onnx))
-    constants = {
-        name: value
-        if name in body.constants or value.dtype != np.float32
-        else value.astype(np.float16).astype(np.float32)
-        for name, value in graph.constants.items()
-    }
-    return replace(graph, constants=constants, metadata=describe("held_things", {}))
+    graph = in_half(graph, without=body.constants)
+    return replace(graph, metadata=describe("held_things", {}))
 
 
 def measure(model: Path, data: Path) -> dict[str, Any]:

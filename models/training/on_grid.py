@@ -18,7 +18,14 @@ import torch
 from torch import Tensor
 
 from palmkit.engine.compress.layers import find_layers, moments
-from palmkit.engine.compress.rounding import MOST_LEVEL, feedbacks, grids, layer_steps, rounded
+from palmkit.engine.compress.rounding import (
+    MOST_LEVEL,
+    feedbacks,
+    grids,
+    in_half,
+    layer_steps,
+    rounded,
+)
 from palmkit.engine.ir import Array, Graph
 from palmkit.models.training.fake_quant import NOTHING, FakeQuantized, whole
 
@@ -65,14 +72,12 @@ class OnGrid(FakeQuantized):
         Constants on no grid, such as biases, are rounded to float16.
         """
         graph = self.plain()
-        constants = dict(graph.constants)
-        for name, is_on_grid in zip(self.names, self.on_grid, strict=True):
-            value = constants[name]
-            if not is_on_grid:
-                value = value.astype(np.float16).astype(np.float32)
-            # Storage does not count -0.0 as a zero.
-            constants[name] = value + 0
-        return graph.with_nodes(graph.nodes, constants)
+        named = zip(self.names, self.on_grid, strict=True)
+        free = {name for name, is_on_grid in named if not is_on_grid}
+        graph = in_half(graph, without=graph.constants.keys() - free)
+        # Storage does not count -0.0 as a zero.
+        trained = {name: graph.constants[name] + 0 for name in self.names}
+        return graph.with_nodes(graph.nodes, {**graph.constants, **trained})
 
 
 def on_grid(graph: Graph, samples: Sequence[Mapping[str, Array]], width: float) -> OnGrid:

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from palmkit.engine import Graph, load, save
+from palmkit.engine.compress.rounding import in_half
 from palmkit.engine.ir import Array, Node, Type
 from palmkit.models.quantization import Task
-from palmkit.models.smaller import in_half, make_smaller, share_lost
+from palmkit.models.smaller import make_smaller, share_lost
 
 
 def test_errors_grow_and_all_else_shrinks() -> None:

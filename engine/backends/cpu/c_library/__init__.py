@@ -16,7 +16,7 @@ from pathlib import Path
 from palmkit.engine.backends.cpu.c_library.choosing import chosen
 from palmkit.engine.backends.cpu.c_library.folders import build_of, write_folder
 from palmkit.engine.backends.cpu.c_library.runtime import export_runtime
-from palmkit.engine.backends.cpu.c_library.sources import Needs, folder, of_models
+from palmkit.engine.backends.cpu.c_library.sources import Needs, of_models, unpacked
 from palmkit.engine.backends.cpu.c_library.tables import header, model_source
 from palmkit.engine.backends.cpu.c_library.targets import TARGETS, targets_of
 from palmkit.engine.backends.cpu.c_library.texts import BUILD
@@ -80,7 +80,6 @@ def files_of(
     if not names or len(set(names)) < len(names):
         raise ValueError("models: expected one or more, of different names")
     needs = Needs()
-    native = folder()
     files: dict[str, str] = {}
     for each in models:
         plan, inputs, outputs = _planned(each)
@@ -89,7 +88,8 @@ def files_of(
             needs.add(one)
         files[f"{each.name}.h"] = header(each.name, inputs, outputs, threads)
         files[f"{each.name}.cc"] = model_source(each.name, plans, targets, threads)
-    files.update(of_models(native, needs, targets, threads))
+    with unpacked() as native:
+        files.update(of_models(native, needs, targets, threads))
     files["CMakeLists.txt"] = build_of(BUILD, name or names[0], files, targets, threads)
     return files
 

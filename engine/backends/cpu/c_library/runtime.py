@@ -8,7 +8,7 @@ from pathlib import Path
 
 from palmkit.engine.backends.cpu.c_library.choosing import chosen
 from palmkit.engine.backends.cpu.c_library.folders import build_of, modules_of, write_folder
-from palmkit.engine.backends.cpu.c_library.sources import Needs, folder, of_runtime
+from palmkit.engine.backends.cpu.c_library.sources import Needs, of_runtime, unpacked
 from palmkit.engine.backends.cpu.c_library.targets import WASM, Target, targets_of
 from palmkit.engine.backends.cpu.c_library.texts import RUNTIME
 from palmkit.engine.errors import ModelError, UnsupportedError
@@ -38,7 +38,8 @@ def export_runtime(
     for each in models:
         for plan in _plans(Path(each), targets, needs):
             needs.add(plan)
-    files = of_runtime(folder(), needs, targets)
+    with unpacked() as native:
+        files = of_runtime(native, needs, targets)
     files["palm.h"] = files.pop("palm/palm.h")
     if targets[0].processor == WASM:
         files["CMakeLists.txt"] = modules_of(files, targets)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import re
-from collections.abc import Collection, Iterable, Sequence
+import tarfile
+import tempfile
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from palmkit.engine.backends.cpu.c_library.targets import WASM, Target
@@ -100,14 +104,45 @@ class Needs:
         )
 
 
-def folder() -> Path:
-    """Return the folder of the runtime's sources; UnsupportedError if there is none."""
+@contextmanager
+def unpacked() -> Iterator[Path]:
+    """Give the folder of the runtime's sources; those of a wheel, one archive, for as long.
+
+    Raises UnsupportedError if there are none, or the archive is damaged, or this Python was built
+    without lzma.
+    """
     import palmkit.engine
 
     for each in palmkit.engine.__path__:
-        if (Path(each) / "native" / "small" / "program.cc").is_file():
-            return Path(each) / "native"
+        folder, archive = Path(each) / "native", Path(each) / "native.tar.xz"
+        if (folder / "small/program.cc").is_file():
+            yield folder
+            return
+        if archive.is_file():
+            with tempfile.TemporaryDirectory(prefix="palmkit-") as elsewhere:
+                _unpack(archive, Path(elsewhere))
+                yield Path(elsewhere) / "native"
+            return
     raise UnsupportedError("this palmkit was installed without the sources of its runtime")
+
+
+def _unpack(archive: Path, folder: Path) -> None:
+    try:
+        import lzma
+    except ImportError as error:
+        raise UnsupportedError(f"{archive}: needs a Python that has lzma") from error
+    try:
+        # All of it first: tarfile does not look whether an archive ends as it should.
+        content = lzma.decompress(archive.read_bytes())
+    except lzma.LZMAError as error:
+        raise UnsupportedError(f"{archive}: the runtime's sources are damaged: {error}") from error
+    with tarfile.open(fileobj=io.BytesIO(content)) as packed:
+        for entry in packed:
+            source = packed.extractfile(entry)
+            assert source is not None, "files alone are packed"
+            place = folder / entry.name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(source.read())
 
 
 def of_models(
