@@ -233,7 +233,7 @@ build/wheels/.made: Makefile | .venv/bin/python
 	$(VENV) -m venv build/wheels/venv
 	build/wheels/venv/bin/python -m pip --disable-pip-version-check install -q cmake ninja \
 		"ziglang==0.17.1" "pyelftools>=0.31" "pefile>=2024.8" "macholib>=1.16" "twine>=6" \
-		"auditwheel>=6.4" "delvewheel>=1.10"
+		"auditwheel>=6.4" "delvewheel>=1.10" "deflate>=0.9"
 	@touch $@
 
 build/web/npm/.made: kits/web/package.json kits/web/package-lock.json

@@ -90,6 +90,9 @@ def test_a_wheel_has_the_library_of_its_platform(wheels: Any, base: Path) -> Non
                 content = file.read(name)
                 found = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=")
                 assert (digest, int(size)) == (f"sha256={found.decode()}", len(content))
+        assert file.testzip() is None
+        modes = {(each.create_system, each.external_attr >> 16) for each in file.infolist()}
+        assert modes == {(3, 0o100644)}
     before = wheel.read_bytes()
     assert made(wheels, base).read_bytes() == before
 

@@ -27,8 +27,12 @@ COLOURS = ((200, 40, 40), (40, 180, 60), (50, 60, 210), (120, 120, 120))
 
 PAGE = """<!doctype html><title>-</title><script>
 const tell = found => fetch("/found", {method: "POST", body: JSON.stringify(found)});
+// "seeked" may come before the frame can be drawn.
 const seeked = (video, at) => new Promise(done => {
-  video.onseeked = () => done(); video.currentTime = at;
+  const shown = (_, frame) => Math.abs(frame.mediaTime - at) < 0.1 ? done()
+    : video.requestVideoFrameCallback(shown);
+  video.requestVideoFrameCallback(shown);
+  video.currentTime = at;
 });
 async function sound(name) {
   const context = new OfflineAudioContext(1, 48000, 48000);
