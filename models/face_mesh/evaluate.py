@@ -283,8 +283,8 @@ def measure(
         note("present_faces", float(seen.presence > 0.5))
         note(f"visibility_{case.group}", float(seen.visibility.mean()))
         if case.known is not None:
-            note("error_aaf_49_points", known_error(points_68(points), case.known))
-            note("error_two_looks_aaf_49_points", known_error(points_68(both), case.known))
+            note("error_points_68", known_error(points_68(points), case.known))
+            note("error_two_looks_points_68", known_error(points_68(both), case.known))
     means = {name: round(float(np.mean(each)), 4) for name, each in sorted(values.items())}
     settled = np.asarray(values["error_settled"])
     means["share_settled_above_0.05"] = round(float((settled > 0.05).mean()), 4)
