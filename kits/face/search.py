@@ -45,6 +45,10 @@ CROWD_SCORES = (0.65, 0.45)
 # Of what is left to certainty, by which a face must score more there: so picked out, more than
 # elsewhere looks like one.
 CONFIRMED = 1 / 8
+# Where the first look ends with nobody, of what a second one in more pixels finds one must be as
+# sure: of 228 pictures without a face, enlarged fourfold, three then have one, 20 otherwise; of 240
+# distant faces in large pictures 197 are found, 131 by the first look alone.
+SECOND_SURE = 0.45
 # Small faces in small pictures are found better when these are enlarged, up to about this.
 MAX_ENLARGED = 2.0
 # In a crowd each look enlarges by STEP what the last one leaves in doubt, and what is tiny in twice
@@ -92,9 +96,14 @@ class FaceSearch:
         # Tiles are meant for small faces.
         self.size = SIZES[-1] if size is None else int(size)
         self._is_quick = size is None and tile is None
+        # Whether a crowd is looked for as without a size, and so is who was not seen in a larger
+        # picture: not for who asks for fewer pixels than the first look has, and so for speed.
+        self._looks_closer = not is_video and tile is None and self.size >= SIZES[1]
         self._tile = tile
         self._is_video = is_video
         self._budget_ms = options.budget_ms
+        if self._looks_closer:
+            options = replace(options, size=None)
         self._best = None if best is None else FaceSearch(best, options)
 
     def find(
@@ -105,11 +114,13 @@ class FaceSearch:
         *,
         enough: int | None = None,
         smallest: float = math.inf,
+        crowd: Candidates | None = None,
     ) -> Candidates:
         """Return one row a face that scores at least `min_score`, best first, in pixels.
 
         min_score: None: that of the options. enough: the number of faces wanted; None: any number.
-        smallest: the longer side of the smallest face known to be there, in pixels.
+        smallest: the longer side of the smallest face known to be there, in pixels. crowd: what
+        another model, which saw a crowd, has seen of the whole: it is looked for there as well.
         Raises ImageError if `roi` lies outside the picture.
         """
         if min_score is None:
@@ -127,35 +138,52 @@ class FaceSearch:
                 return found.take(sure)
         if not self._is_quick or smallest < QUICK_FACE / second:
             found = self.network.search(image, area, self.size, min_score, self._tile)
-            if self._best is not None and _is_crowd(found, second):
-                return self._best.find(image, area, enough=enough)
+            is_crowd = _is_crowd(found, second)
+            if is_crowd and self._best is not None:
+                return self._best.find(image, area, enough=enough, crowd=found)
+            is_nobody = not len(found) and SIZES[-1] < self.size < max(area[2:])
+            if not self._looks_closer or not (is_crowd or is_nobody):
+                return found
+        found = self._search(image, area, min_score, SIZES[1], enough, budget, crowd)
+        is_large = not self._is_video and max(area[2:]) > SIZES[-1]
+        if len(found) or not is_large or not budget.allows(_pixels(area, SIZES[-1])):
             return found
-        return self._search(image, area, min_score, second, enough, budget)
+        # Faces of a large picture may be too small there to be seen at all.
+        again = self._search(image, area, min_score, SIZES[-1], enough, budget, None)
+        is_sure = again.scores >= min_score + (1 - min_score) * SECOND_SURE
+        return again if is_sure.any() else found
 
     def _search(
         self,
         image: Image,
         area: Part,
         min_score: float,
-        scale: float,
+        size: int,
         enough: int | None,
         budget: _Budget,
+        crowd: Candidates | None,
     ) -> Candidates:
-        """Infer the whole picture at this scale, then closer what may be a small face."""
-        seen = self.network.infer_whole(image, area, SIZES[1], min_score * TINY_DOUBT)
-        budget.count(_pixels(area, SIZES[1]))
+        """Infer the whole picture in this size, then closer what may be a small face."""
+        scale = min(size / max(area[2:]), MAX_ENLARGED)
+        seen = self.network.infer_whole(image, area, size, min_score * TINY_DOUBT)
+        budget.count(_pixels(area, size))
         is_sure = seen.scores >= min_score
         in_doubt = _is_in_doubt(seen, scale, min_score)
         least = min_score * (DOUBT if is_sure.any() else TINY_DOUBT)
         sure = merge(seen.take(is_sure))
         is_enough = enough is not None and len(sure) >= enough
+        if crowd is not None and not is_enough:
+            # Seen by another model it may be a face, and is none until this one sees it.
+            hot = replace(crowd, scores=np.minimum(crowd.scores, np.float32(HEAT[0])))
+            seen = Candidates.joined([seen, hot.take(crowd.scores >= HEAT[0])])
+            return self._look_closer(image, area, min_score, seen, scale, budget)
         if is_enough or scale == MAX_ENLARGED or not (in_doubt & (seen.scores >= least)).any():
             return sure
         doubtful = seen.take(in_doubt)
         by_score = np.argsort(-doubtful.scores, kind="stable")
         parts = list(islice(_surroundings(doubtful.boxes[by_score], area), MOST_CLOSER + 1))
         if len(parts) > MOST_CLOSER:
-            return self._search_crowd(image, area, min_score, parts, seen, scale, enough, budget)
+            return self._search_crowd(image, area, min_score, parts, seen, size, enough, budget)
         confirmed = min_score + (1 - min_score) * CONFIRMED
         found = [sure.take(~_is_in_doubt(sure, scale, min_score))]
         for some in (parts[:1], parts[1:]):
@@ -175,15 +203,16 @@ class FaceSearch:
         min_score: float,
         parts: Sequence[Part],
         seen: Candidates,
-        scale: float,
+        size: int,
         enough: int | None,
         budget: _Budget,
     ) -> Candidates:
         """Look at the likeliest parts and, if they show faces, at all that may be small ones.
 
         Where they do, or where nothing is a face for sure, the best network searches instead.
-        seen: candidates of the whole at this scale.
+        seen: candidates of the whole in this size.
         """
+        scale = min(size / max(area[2:]), MAX_ENLARGED)
         sure = merge(seen.take(seen.scores >= min_score))
         probes = parts[: 1 if self._is_video else CROWD_PROBES]
         if not budget.allows(len(probes) * CLOSER_SIDE**2):
@@ -196,7 +225,8 @@ class FaceSearch:
         large = sure.take(~_is_in_doubt(sure, scale, min_score))
         # However little is asked for, what may be a face is as sure as in a crowd.
         if self._best is not None and (is_crowd or not (large.scores >= CROWD_SCORES[-1]).any()):
-            return self._best.find(image, area, enough=enough)
+            crowd, least = seen if is_crowd else None, self._best.min_score
+            return self._best._search(image, area, least, size, enough, budget, crowd)
         if is_crowd and not self._is_video:
             return self._look_closer(image, area, min_score, seen, scale, budget)
         if (best >= confirmed).any() and budget.allows(_pixels(area, self.size)):

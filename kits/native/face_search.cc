@@ -12,7 +12,7 @@ constexpr int kGlance = 160, kFirst = 320, kLast = 640, kCloserSide = 128;
 constexpr size_t kKeypoints = 5, kMostCloser = 8, kCrowdProbes = 4;
 constexpr double kMaxEnlarged = 2.0, kQuickFace = 24, kTinyFace = 12, kDoubt = 0.35;
 constexpr double kTinyDoubt = 1.0 / 12, kReach = 3, kConfirmed = 1.0 / 8;
-constexpr double kCrowdScores[] = {0.65, 0.45};
+constexpr double kCrowdScores[] = {0.65, 0.45}, kSecondSure = 0.45;
 constexpr double kStep = 2, kMostEnlarged = 3, kHeat[] = {0.05, 0.1}, kWindow = 1.5;
 constexpr double kLeastWindow = 8, kTooLarge = 96, kCompany = 0.5;
 constexpr size_t kOthers = 5;
@@ -32,6 +32,16 @@ bool is_in_doubt(const Candidates& found, size_t row, double scale, double min_s
 
 Candidates without_doubt(const Candidates& found, double scale, double min_score) {
   return found.take([&](size_t row) { return !is_in_doubt(found, row, scale, min_score); });
+}
+
+// Whether several of these faces, seen at this scale, are small.
+bool is_crowd(const Candidates& found, double scale) {
+  size_t count = 0;
+  for (size_t row = 0; row < found.size(); ++row) {
+    const float side = longer_side(found.boxes[row]) * static_cast<float>(scale);
+    count += side < static_cast<float>(kQuickFace) && scores(found, row, kCrowdScores[1]);
+  }
+  return count >= 2;
 }
 
 double confirmed(double min_score) { return min_score + (1 - min_score) * kConfirmed; }
@@ -119,7 +129,9 @@ FaceSearch::FaceSearch(const Options& options, const palm_kits_network* network)
       tile_(options.tile),
       // Tiles are meant for small faces.
       is_quick_(!options.detector_size && !options.tile),
-      is_video_(options.is_video) {}
+      is_video_(options.is_video),
+      // Crowds are looked for as without a size, unless that asks for speed.
+      looks_closer_(!is_video_ && !tile_ && size_ >= kFirst) {}
 
 Candidates FaceSearch::find(View image, const Box& area, double min_score, size_t enough,
                             double smallest) const {
@@ -137,15 +149,28 @@ Candidates FaceSearch::find(View image, const Box& area, double min_score, size_
     if (found.size() && sure.size() == found.size() && all_large) return found;
     if (sure.size() >= enough) return sure;
   }
-  if (!is_quick_ || smallest < kQuickFace / second)
-    return detector_.search(image, area, size_, static_cast<float>(min_score), tile_);
-  return closer(image, area, min_score, second, enough);
+  if (!is_quick_ || smallest < kQuickFace / second) {
+    const Candidates found =
+        detector_.search(image, area, size_, static_cast<float>(min_score), tile_);
+    const bool is_nobody = !found.size() && kLast < size_ && size_ < longer;
+    if (!looks_closer_ || !(is_nobody || is_crowd(found, second))) return found;
+  }
+  const Candidates found = closer(image, area, min_score, kFirst, enough);
+  if (found.size() || is_video_ || longer <= kLast) return found;
+  // Faces of a large picture may be too small there to be seen at all.
+  const Candidates again = closer(image, area, min_score, kLast, enough);
+  const double sure = min_score + (1 - min_score) * kSecondSure;
+  for (size_t row = 0; row < again.size(); ++row)
+    if (scores(again, row, sure)) return again;
+  return found;
 }
 
-Candidates FaceSearch::closer(View image, const Box& area, double min_score, double scale,
+Candidates FaceSearch::closer(View image, const Box& area, double min_score, int size,
                               size_t enough) const {
+  const double longer = std::max(area.width(), area.height());
+  const double scale = std::min(size / longer, kMaxEnlarged);
   const Candidates seen =
-      detector_.infer_whole(image, area, kFirst, static_cast<float>(min_score * kTinyDoubt));
+      detector_.infer_whole(image, area, size, static_cast<float>(min_score * kTinyDoubt));
   const Candidates certain = seen.take([&](size_t row) { return scores(seen, row, min_score); });
   const Candidates sure = merged(certain);
   const double least = min_score * (certain.size() ? kDoubt : kTinyDoubt);
@@ -177,12 +202,12 @@ Candidates FaceSearch::crowd(View image, const Box& area, double min_score,
   const double least = std::min({confirmed(min_score), kCrowdScores[0], kCrowdScores[1]});
   const Candidates best = merged(detector_.infer_parts(
       image, area, {parts.begin(), parts.begin() + count}, kCloserSide, static_cast<float>(least)));
-  bool is_crowd = false, is_sure = false;
+  bool are_many = false, is_sure = false;
   for (size_t row = 0; row < std::min<size_t>(best.size(), 2); ++row) {
-    is_crowd = is_crowd || best.scores[row] >= kCrowdScores[row];
+    are_many = are_many || best.scores[row] >= kCrowdScores[row];
     is_sure = is_sure || scores(best, row, confirmed(min_score));
   }
-  if (is_crowd && !is_video_) return ever_closer(image, area, min_score, seen, scale);
+  if (are_many && !is_video_) return ever_closer(image, area, min_score, seen, scale);
   if (is_sure) return detector_.search(image, area, size_, static_cast<float>(min_score), 0);
   const Candidates sure =
       merged(seen.take([&](size_t row) { return scores(seen, row, min_score); }));

@@ -21,8 +21,7 @@ class FaceSearch {
                   double smallest = std::numeric_limits<double>::infinity()) const;
 
  private:
-  Candidates closer(View image, const Box& area, double min_score, double scale,
-                    size_t enough) const;
+  Candidates closer(View image, const Box& area, double min_score, int size, size_t enough) const;
   Candidates crowd(View image, const Box& area, double min_score, const std::vector<Part>& parts,
                    const Candidates& seen, double scale) const;
   Candidates ever_closer(View image, const Box& area, double min_score, Candidates seen,
@@ -30,7 +29,7 @@ class FaceSearch {
 
   const Detector detector_;
   const int size_, tile_;
-  const bool is_quick_, is_video_;
+  const bool is_quick_, is_video_, looks_closer_;
 };
 
 }  // namespace palm_kits

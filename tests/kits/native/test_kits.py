@@ -18,6 +18,7 @@ import pytest
 from numpy.typing import NDArray
 
 from palmkit import engine, kits
+from palmkit.kits import live
 from palmkit.kits.camera_motion import Similarity
 from palmkit.kits.image import Image, resize
 from palmkit.kits.kit import shipped_model
@@ -223,6 +224,20 @@ def test_small_faces_of_pictures(
     made = options("meshes", max_count=1)
     mesh = Kit(c, "meshes", library.Mesh, networks("face_detector"), networks("face_mesh"), made)
     check_meshes(mesh(picture), kits.face_mesh(picture, max_faces=1, quality="fast"))
+
+
+@pytest.mark.parametrize("size", [0, 1000, 2000])
+@pytest.mark.parametrize("count", [1, 12])
+def test_faces_far_away(c: Library, networks: Networks, size: int, count: int) -> None:
+    """Nobody is there only after a second look, and a size finds as much of a crowd."""
+    image = np.full((900, 2000, 3), (120, 130, 110), np.uint8)
+    for place in range(count):
+        top, left = 60 + 250 * (place % 3), 60 + 230 * (place // 3)
+        image[top : top + 90, left : left + 90] = resize(live.sample("face"), 90, 90)
+    made = options("faces", detector_size=size)
+    expected = kits.detect_faces(image, quality="fast", size=size or None)
+    assert len(expected) == count
+    check_faces(Kit(c, "faces", library.Face, networks("face_detector"), made)(image), expected)
 
 
 @pytest.mark.parametrize("places", [FEW, MANY])
