@@ -61,8 +61,8 @@ def kit_detector(path: Path, size: int | None) -> Contender:
     from palmkit.engine import load
 
     threshold = float(load(path).metadata["threshold"])
-    reports = None if size is not None else kit_of(path, size, None)
-    return Contender(kit_of(path, size, LOWEST_SCORE), threshold, reports)
+    every, reported = (kit_of(path, size, least) for least in (LOWEST_SCORE, None))
+    return Contender(every, threshold, reported)
 
 
 def auto_detector(size: int | None) -> Contender:

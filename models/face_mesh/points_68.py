@@ -174,7 +174,8 @@ def main(arguments: Iterable[str] | None = None) -> None:
             print(f"| {name} | {part} | {len(some)} |", *(f"{off:.4f} |" for off in of_each))
     with np.load(ASSET) as file:
         arrays = dict(file)
-    np.savez_compressed(ASSET, **arrays | {"points_68": weights.astype(np.float32)})
+    arrays["points_68"] = weights.astype(np.float32)
+    np.savez_compressed(ASSET, allow_pickle=False, **arrays)
 
 
 if __name__ == "__main__":

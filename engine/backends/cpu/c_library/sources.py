@@ -6,7 +6,7 @@ import io
 import re
 import tarfile
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -105,7 +105,7 @@ class Needs:
 
 
 @contextmanager
-def unpacked() -> Iterator[Path]:
+def unpacked() -> Generator[Path]:
     """Give the folder of the runtime's sources; those of a wheel, one archive, for as long.
 
     Raises UnsupportedError if there are none, or the archive is damaged, or this Python was built
