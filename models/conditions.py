@@ -13,7 +13,6 @@ box, or of what the true mask covers: dark below 85 of 255, bright from 150 on.
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -44,12 +43,6 @@ def inside(picture: Picture, box: Iterable[float]) -> Picture:
     return picture[top : max(bottom, top + 1), left : max(right, left + 1)]
 
 
-def known_faces(data: Path) -> dict[str, dict[str, Any]]:
-    """Return the rows of aaf, by file."""
-    rows = map(json.loads, (data / "faces/index.jsonl").read_text().splitlines())
-    return {"faces/" + row["file"]: row for row in rows if row["set"] == "aaf"}
-
-
 def turn_of(points: Array) -> float:
     """Return the degrees by which a mesh is turned aside, from the depths of both halves."""
     across = points[[263, 454]].mean(axis=0) - points[[33, 234]].mean(axis=0)
@@ -58,7 +51,7 @@ def turn_of(points: Array) -> float:
 
 def detection(data: Path, entries: Sequence[Mapping[str, Any]]) -> Table:
     """Return the share of faces found, and the error of five points over the eyes' distance."""
-    detector, known, table = FaceDetector(quality="fast"), known_faces(data), Table()
+    detector, known, table = FaceDetector(quality="fast"), meshes.known_faces(data), Table()
     for entry in entries:
         row, turn = known.get(entry["file"]), told_turn(entry["file"])
         if row is None and turn is None:
@@ -85,7 +78,7 @@ def detection(data: Path, entries: Sequence[Mapping[str, Any]]) -> Table:
 def mesh(data: Path, work: Path, teacher: Path) -> Table:
     """Return errors of kit and teacher to aaf's 49 points, and of the kit to the teacher's mesh."""
     kit, network = FaceMesh(quality="fast"), meshes.teacher(teacher)
-    known, table = known_faces(data), Table()
+    known, table = meshes.known_faces(data), Table()
     entries = read_labels(work / "labels.jsonl")
     faces = read_meshes(work / "meshes.npz", entries)
     for part in PARTS:

@@ -256,7 +256,7 @@ def _entropy_bits(values: Array) -> float:
     return float(sum(-n / values.size * log2(n / values.size) for n in counts))
 
 
-def in_half(graph: Graph, without: Container[str] = ()) -> Graph:
+def in_half(graph: Graph, without: Container[str]) -> Graph:
     """Return the graph with its float32 constants, but those named, rounded to float16.
 
     They stay float32 and take half the bytes in a file whose weights are "auto" or "smallest".

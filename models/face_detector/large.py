@@ -12,7 +12,6 @@ nor what ilc2021 does not label.
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,17 +19,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from tqdm import tqdm
 
-from palmkit.kits.boxes import corners
 from palmkit.kits.image import resize
 from palmkit.models.face_detector.contenders import Contender, as_they_come
 from palmkit.models.face_detector.judging import Sample, judge
-from palmkit.models.face_detector.labels import read_picture
+from palmkit.models.face_detector.labels import INDEXES, known_boxes, read_picture
 from palmkit.models.face_detector.teachers import Array, Picture
+from palmkit.models.segmentation.by_eye import with_people
+from palmkit.models.training.labels import read_rows
 
 # Of a place, in pixels: the longer side of the sets' pictures.
 SIDE = 504
 LONGER_WITHOUT = 1280
-SURE = 0.7
 CLOSER = 1024
 CROWDS = ("oi_crowd", "coco_crowd")
 WITHOUT = ("clothing", "grocery", "animals", "flowers", "backgrounds")
@@ -45,14 +44,9 @@ class Composed(NamedTuple):
 
 
 def rows(data: Path, sets: Sequence[str]) -> list[Mapping[str, Any]]:
-    """Return the rows of the dev split of some sets, their files as read_picture takes them."""
-    found: list[Mapping[str, Any]] = []
-    for index in sorted(data.glob("*/index.jsonl")):
-        for line in index.read_text().splitlines():
-            row = json.loads(line)
-            if row["set"] in sets and row["split"] == "dev":
-                found.append(row | {"file": f"{index.parent.name}/{row['file']}"})
-    return found
+    """Return the rows of the dev split of some sets, without pictures that hide somebody."""
+    every = read_rows(data, INDEXES, dict.fromkeys(sets, 1.0), rest=0.0)
+    return [row for row in every if row["split"] == "dev" and row["file"] not in with_people()]
 
 
 def read(data: Path, row: Mapping[str, Any]) -> Composed:
@@ -62,12 +56,8 @@ def read(data: Path, row: Mapping[str, Any]) -> Composed:
     if scale < 1:
         height, width = (round(side * scale) for side in picture.shape[:2])
         picture = resize(picture, height, width)
-    boxes, others = (
-        corners(np.asarray(row.get(key, []), np.float32).reshape(-1, 4) * scale)
-        for key in ("boxes", "unlabelled_auto")
-    )
-    is_sure = np.asarray(row.get("scores", [1] * len(boxes))) >= SURE
-    return Composed(picture, boxes[is_sure], np.concatenate([boxes[~is_sure], others]))
+    faces, ignored = (boxes * np.float32(scale) for boxes in known_boxes(row))
+    return Composed(picture, faces, ignored)
 
 
 def composed(places: Sequence[Composed], columns: int) -> Composed:

@@ -29,6 +29,7 @@ import numpy as np
 import numpy.typing as npt
 from tqdm import tqdm
 
+from palmkit import kits
 from palmkit.kits.boxes import corners, iou
 from palmkit.kits.crop import Crop, sample
 from palmkit.kits.face.crop import (
@@ -157,11 +158,7 @@ def find_cases(
     """Return the faces of one part that the detector finds, and how many it misses."""
     from palmkit.kits import FaceDetector
 
-    known: dict[str, Array] = {}
-    for line in (data / "faces/index.jsonl").read_text().splitlines():
-        row = json.loads(line)
-        if row["set"] == "aaf":
-            known["faces/" + row["file"]] = known_points(row)
+    known = {file: known_points(row) for file, row in known_faces(data).items()}
     sure = (faces.presence > LEAST_PRESENCE) & (faces.spread < MOST_SPREAD)
     faces = faces.select((faces.part == part) & (sure | faces.masked))
     detector = FaceDetector(quality="fast")
@@ -174,19 +171,28 @@ def find_cases(
         ideal = Crop(*crop)
         found = detector.detect(read_picture(data, file))
         half = ideal.side / 3
-        true = np.asarray([[ideal.x - half, ideal.y - half, ideal.x + half, ideal.y + half]])
-        overlaps = iou(np.asarray(true, np.float32), corners(found.boxes))[0]
-        if not len(overlaps) or overlaps.max() < 0.3:
+        first = crop_of(found, (ideal.x - half, ideal.y - half, 2 * half, 2 * half))
+        if first is None:
             missed += 1
             continue
-        best = int(overlaps.argmax())
-        first = crop_from_keypoints(found.keypoints[best], found.boxes[best])
         turn = abs(yaw_of(points))
         group = "masked" if masked else "profile" if turn > PROFILE_DEGREES else "frontal"
         mesh = ideal.to_picture(points)
         name = entries[number]["set"]
         cases.append(Case(file, mesh, first, group, known.get(file), turn, name))
     return cases, missed
+
+
+def crop_of(found: kits.Faces, box: Sequence[float]) -> Crop | None:
+    """Return the crop of the face that overlaps a box most; None if none does by an IoU of 0.3.
+
+    box: x, y, width and height.
+    """
+    overlaps = iou(corners(np.asarray([box], np.float32)), corners(found.boxes))[0]
+    if not len(overlaps) or overlaps.max() < 0.3:
+        return None
+    best = int(overlaps.argmax())
+    return crop_from_keypoints(found.keypoints[best], found.boxes[best])
 
 
 def distance_of_eyes(points: Array) -> float:
@@ -196,6 +202,12 @@ def distance_of_eyes(points: Array) -> float:
     """
     middles = [points[list(eye)].mean(axis=0) for eye in (RIGHT_EYE_CORNERS, LEFT_EYE_CORNERS)]
     return float(np.linalg.norm(middles[0] - middles[1]))
+
+
+def known_faces(data: Path) -> dict[str, dict[str, Any]]:
+    """Return the rows of aaf, by file."""
+    rows = map(json.loads, (data / "faces/index.jsonl").read_text().splitlines())
+    return {"faces/" + row["file"]: row for row in rows if row["set"] == "aaf"}
 
 
 def known_points(row: Mapping[str, Any]) -> Array:

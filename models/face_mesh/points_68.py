@@ -14,7 +14,6 @@ chosen by hand.
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -26,16 +25,17 @@ from tqdm import tqdm
 from palmkit import assets
 from palmkit.engine.ir import Array
 from palmkit.kits import FaceDetector
-from palmkit.kits.boxes import corners, iou
-from palmkit.kits.face.crop import crop_from_keypoints, crop_from_mesh
+from palmkit.kits.face.crop import crop_from_mesh
 from palmkit.kits.face.topology import MIRROR, POINTS, canonical_face, edges, weights_68
 from palmkit.kits.kit import shipped_model
 from palmkit.models.face_detector.labels import read_picture
 from palmkit.models.face_mesh.evaluate import (
     AAF_POINTS,
     Contender,
+    crop_of,
     distance_of_known_eyes,
     known_error,
+    known_faces,
     known_points,
     student,
     teacher,
@@ -83,16 +83,11 @@ class Face(NamedTuple):
 def read_faces(data: Path, contender: Contender) -> Iterator[Face]:
     """Yield the faces of aaf that the detector finds, each with the mean of two looks."""
     detector = FaceDetector(quality="fast")
-    rows = [json.loads(line) for line in (data / "faces/index.jsonl").read_text().splitlines()]
-    for row in tqdm([row for row in rows if row["set"] == "aaf"], mininterval=5, leave=False):
-        picture = read_picture(data, "faces/" + row["file"])
-        found = detector.detect(picture)
-        given = corners(np.asarray(row["boxes"][:1], np.float32))
-        overlaps = iou(given, corners(found.boxes))[0]
-        if not len(overlaps) or overlaps.max() < 0.3:
+    for file, row in tqdm(known_faces(data).items(), mininterval=5, leave=False):
+        picture = read_picture(data, file)
+        crop = crop_of(detector.detect(picture), row["boxes"][0])
+        if crop is None:
             continue
-        best = int(overlaps.argmax())
-        crop = crop_from_keypoints(found.keypoints[best], found.boxes[best])
         first = crop.to_picture(contender.at(picture, crop).points)
         crop = crop_from_mesh(first)
         second = crop.to_picture(contender.mirrored(picture, crop))

@@ -9,21 +9,20 @@ in which nobody is found.
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import get_args
 
 import numpy as np
-from numpy.typing import NDArray
 from tqdm import tqdm
 
 from palmkit.kits import PortraitSegmenter
-from palmkit.kits.image import Image, resize
+from palmkit.kits.image import resize
 from palmkit.kits.quality import Quality
-from palmkit.models.segmentation.labels import read_rgba
+from palmkit.models.segmentation.labels import read_rgba, read_rows
+from palmkit.models.segmentation.samples import Sample
+from palmkit.models.segmentation.scores import overlap
 
-Mask = NDArray[np.bool_]
 HEIGHTS = (1.0, 0.5, 0.33, 0.2, 0.125)
 # Of the height that is asked for, as cut-outs end at their border.
 WITH_ROOM = 0.95
@@ -32,15 +31,13 @@ NOBODY = 0.05
 
 
 def files(data: Path, name: str) -> list[str]:
-    """Return the files of the dev split of a set of portraits."""
-    rows = map(json.loads, (data / "portraits/index.jsonl").read_text().splitlines())
-    return [
-        f"portraits/{row['file']}" for row in rows if row["set"] == name and row["split"] == "dev"
-    ]
+    """Return the files of the dev split of a set."""
+    rows = read_rows(data)
+    return [row["file"] for row in rows if row["set"] == name and row["split"] == "dev"]
 
 
-def composed(data: Path, height: float) -> Iterator[tuple[Image, Mask]]:
-    """Yield pictures of somebody of this share of their height, and bool[h, w] where they are."""
+def composed(data: Path, height: float) -> Iterator[Sample]:
+    """Yield pictures of somebody of this share of their height."""
     random = np.random.default_rng(0)
     people = [read_rgba(data, file) for file in files(data, "cutouts")]
     for file in files(data, "backgrounds"):
@@ -57,17 +54,11 @@ def composed(data: Path, height: float) -> Iterator[tuple[Image, Mask]]:
             place = slice(top, top + tall), slice(left, left + broad)
             grey = np.repeat((opacity[..., None] * 255).astype(np.uint8), 3, axis=2)
             share = resize(grey, tall, broad) / np.float32(255)
-            image, truth = behind.copy(), np.zeros((high, wide), np.bool_)
+            image, truth = behind.copy(), np.zeros((high, wide), np.float32)
             mixed = image[place] * (1 - share) + resize(person, tall, broad) * share
             image[place] = mixed.astype(np.uint8)
-            truth[place] = share[..., 0] > 0.5
-            yield image, truth
-
-
-def overlap(kit: PortraitSegmenter, image: Image, truth: Mask) -> float:
-    """Return the IoU of the kit's mask."""
-    found = kit.segment(image).mask > 0.5
-    return float(np.sum(found & truth)) / max(float(np.sum(found | truth)), 1.0)
+            truth[place] = share[..., 0]
+            yield Sample("cutouts", image, truth, np.ones((high, wide), np.bool_))
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
@@ -81,7 +72,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
     for quality, kit in kits.items():
         for height in HEIGHTS:
             seen = tqdm(list(composed(options.data, height)), mininterval=5, leave=False)
-            found = np.array([overlap(kit, *each) for each in seen])
+            found = np.array([overlap(kit.segment(each.picture).mask, each) for each in seen])
             told = found.mean(), (found < 0.5).mean(), (found < NOBODY).mean()
             shares = " | ".join(f"{share:.3f}" for share in told)
             print(f"| {quality} | {height} | {len(found)} | {shares} |", flush=True)

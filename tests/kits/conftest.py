@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from palmkit import engine, kits
 from palmkit.engine.ir import Node, Type
+from palmkit.kits import live
 from palmkit.kits.cli import main
 from palmkit.kits.image import Image, resize
 from tests.kits.drawn_portraits import Reds
@@ -246,3 +247,11 @@ def reds() -> Reds:
 def finder() -> Reds:
     """Return a finder of red."""
     return Reds(finds=True)
+
+
+def far_away(*places: tuple[int, int, int]) -> Image:
+    """A large picture with the sample's face at some places: left, top, side of all of it."""
+    image = np.full((900, 2000, 3), (120, 130, 110), np.uint8)
+    for left, top, side in places:
+        image[top : top + side, left : left + side] = resize(live.sample("face"), side, side)
+    return image

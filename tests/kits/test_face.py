@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from palmkit import kits
 from palmkit.engine.errors import ImageError, ModelError
-from palmkit.kits import FaceDetector, FaceMesh, Faces, live
+from palmkit.kits import FaceDetector, FaceMesh, Faces
 from palmkit.kits.detection import Candidates, decode, merge
 from palmkit.kits.image import Image, Source, resize
 from palmkit.kits.kit import shipped_model
@@ -618,28 +618,3 @@ def test_the_function_makes_its_detector_once() -> None:
     kits.detect_faces(astronaut())
     assert kept(kits.FaceDetector, FaceOptions, FaceOptions()) is made
     assert kept(kits.FaceDetector, FaceOptions, FaceOptions(max_faces=1)) is not made
-
-
-def far_away(*places: tuple[int, int, int]) -> Image:
-    """A large picture with the sample's face at some places: left, top, side of all of it."""
-    image = np.full((900, 2000, 3), (120, 130, 110), np.uint8)
-    for left, top, side in places:
-        image[top : top + side, left : left + side] = resize(live.sample("face"), side, side)
-    return image
-
-
-@pytest.mark.parametrize("quality", get_args(Quality))
-def test_nobody_is_in_a_large_picture_only_after_a_second_look(quality: Quality) -> None:
-    image = far_away((900, 400, 90))
-    detector = FaceDetector(quality=quality)
-    (box,) = detector.detect(image).boxes
-    np.testing.assert_allclose(box[:2] + box[2:] / 2, (939, 420), atol=6)
-    # In half of the pixels it is not looked for again.
-    assert not len(detector.detect(resize(image, 288, 640)))
-
-
-@pytest.mark.parametrize("quality", get_args(Quality))
-def test_a_size_sees_as_many_of_a_crowd_as_without_it(quality: Quality) -> None:
-    image = far_away(*((60 + 230 * i, 60 + 250 * j, 60) for i in range(4) for j in range(3)))
-    for size in (None, 1000, 2000):
-        assert len(FaceDetector(quality=quality, size=size).detect(image)) == 12

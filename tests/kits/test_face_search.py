@@ -181,7 +181,7 @@ def test_where_nothing_is_sure_among_much_that_may_be_a_face_the_best_network_lo
 def test_of_several_small_faces_in_so_many_pixels_the_best_network_looks(
     option: str, count: int
 ) -> None:
-    """With a size as without it: at all in 320 pixels, and closer."""
+    """Whoever asks for a size has crowds searched as without one, in three runs."""
 
     def looks(*squares: tuple[float, float, float]) -> int:
         options: dict[str, Any] = {option: 640}

@@ -18,14 +18,13 @@ import pytest
 from numpy.typing import NDArray
 
 from palmkit import engine, kits
-from palmkit.kits import live
 from palmkit.kits.camera_motion import Similarity
 from palmkit.kits.image import Image, resize
 from palmkit.kits.kit import shipped_model
 from palmkit.kits.results import GESTURES
 from palmkit.kits.tracks import Tracker
 from tests.kits import drawn_hands
-from tests.kits.conftest import faces_that_cross
+from tests.kits.conftest import faces_that_cross, far_away
 from tests.kits.native import library
 from tests.kits.native.library import KitsError, Library
 from tests.kits.native.program import SOURCES
@@ -230,10 +229,7 @@ def test_small_faces_of_pictures(
 @pytest.mark.parametrize("count", [1, 12])
 def test_faces_far_away(c: Library, networks: Networks, size: int, count: int) -> None:
     """Nobody is there only after a second look, and a size finds as much of a crowd."""
-    image = np.full((900, 2000, 3), (120, 130, 110), np.uint8)
-    for place in range(count):
-        top, left = 60 + 250 * (place % 3), 60 + 230 * (place // 3)
-        image[top : top + 90, left : left + 90] = resize(live.sample("face"), 90, 90)
+    image = far_away(*((60 + 230 * (i // 3), 60 + 250 * (i % 3), 90) for i in range(count)))
     made = options("faces", detector_size=size)
     expected = kits.detect_faces(image, quality="fast", size=size or None)
     assert len(expected) == count
