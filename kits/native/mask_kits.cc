@@ -4,6 +4,7 @@
 
 #include "calls.h"
 #include "finder.h"
+#include "people_search.h"
 #include "planes.h"
 #include "refine.h"
 #include "segmenter.h"
@@ -19,41 +20,28 @@ class PortraitKit : public Segmenter {
  public:
   PortraitKit(const Options& options, const palm_kits_network* portrait,
               const palm_kits_network* finder)
-      : Segmenter(options, portrait, "portrait") {
-    if (finder) finder_.emplace(finder);
-  }
+      : Segmenter(options, portrait, "portrait"),
+        search_(
+            side_, [this](View view) { return infer_clean(view); },
+            options.is_video || !options.second_pass ? nullptr : finder) {}
 
   void run(View image, const palm_kits_part* part, const palm_kits_frame* frame,
            Rows<float, 1> mask) {
     const Box area = clipped(part, image);
     const std::optional<double> time_s = tick(frame);
-    const View picture = palm_kits::part_of(image, area);
-    Halves halves(picture);
-    Box box{0, 0, picture.width, picture.height};
-    if (!time_s && finder_ && options_.second_pass) box = people(halves).value_or(box);
-    Picture view = halves.part(box, side_);
-    Mask coarse = infer_clean(view);
-    if (!time_s && finder_ && options_.second_pass) {
-      if (const std::optional<Box> nearer = closer(coarse, box)) {
-        box = *nearer, view = halves.part(box, side_);
-        coarse = infer_clean(view);
-      }
+    Halves picture(palm_kits::part_of(image, area));
+    std::vector<PeopleSearch::Found> seen = search_.find(picture);
+    if (time_s && options_.is_smooth)
+      steady_.update(seen[0].mask, seen[0].view, part_of_box(area), *time_s);
+    if (!(seen[0].box == Box{0, 0, image.width, image.height})) fill(mask, 0);
+    for (const auto& [box, view, coarse] : seen) {
+      const Box to{area.left + box.left, area.top + box.top, area.left + box.right,
+                   area.top + box.bottom};
+      enlarge(palm_kits::part_of(image, to), coarse, view, part_of(mask, to));
     }
-    if (time_s && options_.is_smooth) {
-      steady_.update(coarse, view, part_of_box(area), *time_s);
-    }
-    box = {area.left + box.left, area.top + box.top, area.left + box.right, area.top + box.bottom};
-    if (!(box == Box{0, 0, image.width, image.height})) fill(mask, 0);
-    enlarge(palm_kits::part_of(image, box), coarse, view, part_of(mask, box));
   }
 
  private:
-  // The part of the picture where people are; nothing where nobody is seen.
-  std::optional<Box> people(Halves& picture) const {
-    return box_of_people(finder_->people(finder_->view(picture)), picture.width(),
-                         picture.height());
-  }
-
   Mask infer_clean(View view) const {
     Mask mask = infer(view);
     // Along outlines the network's values go up and down from one pixel to the next.
@@ -62,7 +50,7 @@ class PortraitKit : public Segmenter {
     return mask;
   }
 
-  std::optional<Finder> finder_;
+  const PeopleSearch search_;
   Steady steady_;
 };
 

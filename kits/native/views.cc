@@ -12,7 +12,7 @@ namespace {
 
 // These are the numbers of palmkit.kits.portrait.views, which says what each means.
 constexpr double kHairReach = 3.5, kHairDrop = 0.1, kRoom = 0.15, kWhole = 0.95, kLeast = 1.75;
-constexpr double kCloser = 0.7, kAbove = 0.8, kBelow = 9, kBeside = 1.5, kFar = 0.3;
+constexpr double kAbove = 0.8, kBelow = 9, kBeside = 1.5, kFar = 0.3;
 constexpr double kLeastPlaces = 16, kLeastShare = 0.25, kKept = 0.5;
 constexpr double kHeadSide = 1.15, kHeadHeight = 0.4, kHeadRoom = 0.12, kNear = 0.4;
 constexpr int kStep = 8;
@@ -100,15 +100,6 @@ std::optional<Box> box_of_people(MaskView coarse, int width, int height) {
   const double area = static_cast<double>(box.width()) * box.height();
   if (area >= kWhole * width * height) return Box{0, 0, width, height};
   return box;
-}
-
-std::optional<Box> closer(MaskView coarse, const Box& seen) {
-  const std::optional<Box> box = box_of_people(coarse, seen.width(), seen.height());
-  if (!box) return std::nullopt;
-  const double area = static_cast<double>(box->width()) * box->height();
-  if (area > kCloser * seen.width() * seen.height()) return std::nullopt;
-  return Box{seen.left + box->left, seen.top + box->top, seen.left + box->right,
-             seen.top + box->bottom};
 }
 
 Part square_round(const Part& box, int width, int height) {

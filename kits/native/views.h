@@ -17,6 +17,10 @@ class Halves {
   int height() const { return image_.height; }
   // A part as a square.
   Picture part(Box box, int side);
+  // A part as a picture of its own.
+  Halves cut(const Box& box) const {
+    return Halves(image_.part(box.left, box.top, box.right, box.bottom));
+  }
   // All of it as a square, quickly.
   Picture glance(int side);
 
@@ -28,8 +32,6 @@ class Halves {
 
 // Where people are, with a margin, in pixels of the picture; nothing where nobody is.
 std::optional<Box> box_of_people(MaskView coarse, int width, int height);
-// The same within what was seen, if that is little of it.
-std::optional<Box> closer(MaskView coarse, const Box& seen);
 // What the network of hair sees of a face: x, y, width, height. box: likewise.
 Part square_round(const Part& box, int width, int height);
 // Whether each of the views is a small part of a picture.

@@ -29,33 +29,14 @@ from palmkit.kits.portrait.held import Holding, box_with_room, held_by
 from palmkit.kits.portrait.network import MaskNetwork, SegmentationNetwork
 from palmkit.kits.portrait.on_device import OnDevice
 from palmkit.kits.portrait.options import PORTRAIT_NETWORKS, PortraitOptions, SegmenterOptions
+from palmkit.kits.portrait.search import Found, PeopleSearch
 from palmkit.kits.portrait.steady import Steady
-from palmkit.kits.portrait.views import (
-    Box,
-    Halves,
-    are_small,
-    box_of_people,
-    closer,
-    doubt,
-    joined,
-    part_of,
-    put_together,
-    quarters,
-    shrinkings,
-)
+from palmkit.kits.portrait.views import Box, Halves, shrinkings
 from palmkit.kits.results import INSIDE, Mask
 from palmkit.kits.results.mask import Subject
 
 if TYPE_CHECKING:
     from palmkit.engine.frames import Frames
-
-# From this doubt on the best network looks as well. Chosen on the dev and held-out pictures, over
-# a third of which are so doubtful: lower values gain more, and ask it more often. Where its looks
-# leave as much of people who are small in them, it looks closer.
-DOUBT = 0.09
-
-# An input of a network and its result.
-Seen = tuple[Image, refine.Mask]
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -187,12 +168,13 @@ class PortraitSegmenter(Segmenter):
             of_pictures=of_pictures,
         )
         super().__init__(options, network)
-        # What takes several looks at a picture, if anything does.
-        self._best = network if of_pictures and options.quality == "best" else second
         looks = of_pictures and options.second_pass
         held, model = options.include == "held", options.held_model
         self._holding = Holding(model, options) if held else None
         finder = Finder(options.finder_model, options) if looks else None
+        # What takes several looks at a picture, if anything does.
+        best = network if of_pictures and options.quality == "best" else second
+        self._search = PeopleSearch(network, best, finder)
         self._open(finder, self._holding, second)
 
     def _forget(self) -> None:
@@ -216,17 +198,16 @@ class PortraitSegmenter(Segmenter):
         crop = Halves(image[top:bottom, left:right])
         whole = (0, 0, right - left, bottom - top)
         if time_s is None:
-            box, view, coarse = self._of_picture(crop, whole)
+            seen = self._search.find(crop)
         else:
-            box, view = whole, crop.part(whole, self._side)
+            view = crop.part(whole, self._side)
             coarse = refine.without_specks(self._network.infer(view))
-            coarse = self._steadied(coarse, view, area, time_s)
-        rows, columns = slice(top + box[1], top + box[3]), slice(left + box[0], left + box[2])
-        part = image[rows, columns]
-        if part.shape == image.shape:
-            return self._enlarge(part, coarse, view)
-        mask = np.zeros(image.shape[:2], np.float32)
-        self._enlarge(part, coarse, view, mask[rows, columns])
+            seen = [Found(whole, view, self._steadied(coarse, view, area, time_s))]
+        covered = seen[0].box == (0, 0, image.shape[1], image.shape[0])
+        mask = (np.empty if covered else np.zeros)(image.shape[:2], np.float32)
+        for box, view, coarse in seen:
+            rows, columns = slice(top + box[1], top + box[3]), slice(left + box[0], left + box[2])
+            self._enlarge(image[rows, columns], coarse, view, mask[rows, columns])
         return mask
 
     def _mask_on_device(
@@ -282,75 +263,6 @@ class PortraitSegmenter(Segmenter):
         found = self._enlarge(image[top:bottom, left:right][rows, columns], fine, view)
         # Where a person ends and a thing begins both are half there.
         np.minimum(around + found, 1, out=around)
-
-    def _of_picture(self, picture: Halves, whole: Box) -> tuple[Box, Image, refine.Mask]:
-        """Return the part with people, a network's input and the result for it.
-
-        The finder says where to look first, which is everywhere if it sees nobody. The best network
-        looks where the first one is in doubt, and where that one sees nobody and the finder does.
-        """
-        found = self._finder.box(picture) if self._finder is not None else None
-        network, best = self._network, self._best
-        if best is None:
-            return self._infer_closer(network, picture, found or whole)
-        if best is not network:
-            seen = self._infer_closer(network, picture, found or whole)
-            missed = found is not None and not (seen[2] > INSIDE).any()
-            if doubt(seen[2]) < DOUBT and not missed:
-                return seen
-        return self._infer_best(best, picture, whole, found)
-
-    def _infer_closer(
-        self, network: SegmentationNetwork, picture: Halves, box: Box, first: Seen | None = None
-    ) -> tuple[Box, Image, refine.Mask]:
-        """Return a part of the box, the network's input and its result.
-
-        Where people are in little of the box, the network looks again, closer, and its second word
-        counts. first: what it sees of all of the box, if that is known.
-        """
-        view, said = first or self._look(network, picture, box)
-        coarse = refine.without_specks(said)
-        nearer = closer(coarse, box) if self._finder is not None else None
-        if nearer is not None:
-            box = nearer
-            view, said = self._look(network, picture, box)
-            coarse = refine.without_specks(said)
-        return box, view, coarse
-
-    def _infer_best(
-        self, network: SegmentationNetwork, picture: Halves, whole: Box, found: Box | None
-    ) -> tuple[Box, Image, refine.Mask]:
-        """Return a part of the picture, an input and the mean of four looks, or eight.
-
-        The first is at all of the picture: people whom the finder misses, far behind others, it may
-        see. A closer one is at all that either sees. In each of them, and in their mirror images,
-        the network errs in other places. Where they leave a doubt of small people, quarters of the
-        part are looked at, too, whose word counts half. found: where the finder sees people.
-        """
-        first = self._look(network, picture, whole)
-        box = whole
-        if self._finder is not None:
-            seen = box_of_people(refine.without_specks(first[1]), *picture.size)
-            box = joined(found, seen) or whole
-        box, view, coarse = self._infer_closer(
-            network, picture, box, first if box == whole else None
-        )
-        words = [coarse, network.infer_mirrored(view)]
-        if box != whole:
-            everything = first[1], network.infer_mirrored(first[0])
-            words += [part_of(said, box, whole) for said in everything]
-        mean = cast(refine.Mask, np.mean(words, axis=0))
-        # Without the finder nothing is looked at closer.
-        if self._finder is not None and doubt(mean) >= DOUBT and are_small(mean):
-            parts = quarters(box)
-            near = [self._look(network, picture, part)[1] for part in parts]
-            both = mean, put_together(near, parts, box)
-            mean = cast(refine.Mask, np.mean(both, axis=0))
-        return box, view, refine.without_specks(mean)
-
-    def _look(self, network: SegmentationNetwork, picture: Halves, box: Box) -> Seen:
-        view = picture.part(box, network.side)
-        return view, network.infer(view)
 
 
 @dataclass(frozen=True, repr=False, eq=False)

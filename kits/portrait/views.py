@@ -28,11 +28,6 @@ WHOLE = 0.95
 # What is at least so many times as long as the square is halved first.
 LEAST = 1.75
 
-# What is smaller than this part of what was looked at is looked at again, closer.
-CLOSER = 0.7
-# How much of the width and height each of four parts has, which are looked at alone; how much of
-# a mask the largest connected part of people may be for that, as cut in four nobody near is known.
-QUARTER, SMALL = 0.6, 0.15
 # Where the body of a face may be: above the face, below it and to each side, in its height and
 # width.
 BODY = (0.8, 9.0, 1.5)
@@ -73,6 +68,11 @@ class Halves:
             box = _halved(box)
         left, top, right, bottom = box
         return shrink(image[top:bottom, left:right], side)
+
+    def cut(self, box: Box) -> Halves:
+        """Return a part as a picture of its own."""
+        left, top, right, bottom = box
+        return Halves(self._levels[0][top:bottom, left:right])
 
     def glance(self, side: int) -> Image:
         """Return all of it as a square, quickly: at most two pixels a side are interpolated."""
@@ -135,18 +135,6 @@ def box_of_people(coarse: Mask, width: int, height: int) -> tuple[int, int, int,
     return left, top, right, bottom
 
 
-def joined(one: Box | None, other: Box | None) -> Box | None:
-    """Return the box round both; None where there is neither."""
-    if one is None or other is None:
-        return one or other
-    return (
-        min(one[0], other[0]),
-        min(one[1], other[1]),
-        max(one[2], other[2]),
-        max(one[3], other[3]),
-    )
-
-
 def doubt(coarse: Mask) -> float:
     """Return how far a mask is from 0 and 1, summed, for each place of the people in it.
 
@@ -155,81 +143,6 @@ def doubt(coarse: Mask) -> float:
     unsure = float(np.minimum(coarse, 1 - coarse).sum())
     inside = float(np.count_nonzero(coarse > INSIDE))
     return unsure / max(inside, coarse.size / 300)
-
-
-def closer(coarse: Mask, seen: Box) -> Box | None:
-    """Return the part of what was seen where people are; None if that is nearly all of it.
-
-    coarse: float32[n, m], 0..1, what the network found in the part `seen` of the picture.
-    """
-    left, top, right, bottom = seen
-    box = box_of_people(coarse, right - left, bottom - top)
-    if box is None:
-        return None
-    area = (box[2] - box[0]) * (box[3] - box[1])
-    if area > CLOSER * (right - left) * (bottom - top):
-        return None
-    return left + box[0], top + box[1], left + box[2], top + box[3]
-
-
-def part_of(coarse: Mask, box: Box, seen: Box) -> Mask:
-    """Return a part of what was found, as a mask of the same size.
-
-    coarse: float32[n, n], 0..1, of the part `seen` of a picture; box: the wanted part of that.
-    """
-    import cv2
-
-    side = coarse.shape[0]
-    rows: list[list[float]] = []
-    for axis in (0, 1):
-        start, full = box[axis] - seen[axis], seen[axis + 2] - seen[axis]
-        share = (box[axis + 2] - box[axis]) / full
-        # Middles of pixels lie at a half.
-        shift = start / full * side + (share - 1) / 2
-        rows.append([share, 0.0, shift] if axis == 0 else [0.0, share, shift])
-    how = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
-    drawn = cv2.warpAffine(
-        coarse, np.array(rows), (side, side), flags=how, borderMode=cv2.BORDER_REPLICATE
-    )
-    return cast(Mask, drawn)
-
-
-def are_small(coarse: Mask) -> bool:
-    """Return whether all people are small in a mask, float32[n, m], 0..1, or it has none."""
-    areas = _areas((coarse > INSIDE).astype(np.uint8))
-    return int(areas.max(initial=0)) < SMALL * coarse.size
-
-
-def quarters(box: Box) -> list[Box]:
-    """Return the four parts at the corners of a box; they overlap, and are a pixel at least."""
-    spans: list[tuple[tuple[int, int], ...]] = []
-    for low, high in (box[::2], box[1::2]):
-        length = math.ceil(QUARTER * (high - low))
-        spans.append(((low, low + length), (high - length, high)))
-    return [(left, top, right, bottom) for top, bottom in spans[1] for left, right in spans[0]]
-
-
-def put_together(found: Sequence[Mask], parts: Sequence[Box], box: Box) -> Mask:
-    """Return what was found in parts of a box as one mask of it, the mean where they overlap.
-
-    found: float32[n, n], 0..1, of each. The parts cover all of the box.
-    """
-    import cv2
-
-    side = found[0].shape[0]
-    total, count = np.zeros((2, side, side), np.float32)
-    for mask, part in zip(found, parts, strict=True):
-        spans: list[slice] = []
-        for axis in (1, 0):
-            start, full = box[axis], box[axis + 2] - box[axis]
-            low, high = (round((end - start) / full * side) for end in part[axis::2])
-            spans.append(slice(low, high))
-        rows, columns = spans
-        size = (columns.stop - columns.start, rows.stop - rows.start)
-        total[rows, columns] += cv2.resize(mask, size, interpolation=cv2.INTER_AREA)
-        count[rows, columns] += 1
-    # Their sums may be a little above one.
-    return cast(Mask, np.minimum(total / count, np.float32(1)))
 
 
 def _stretch(start: int, length: int, places: int, pixels: int) -> tuple[int, int]:
@@ -283,7 +196,7 @@ def heads_without_faces(
     rows, columns = people.shape
     down, across = rows / height, columns / width
     inside = (people > INSIDE).astype(np.uint8)
-    least = max(LEAST_PLACES, LEAST_SHARE * _areas(inside).max(initial=0))
+    least = max(LEAST_PLACES, LEAST_SHARE * areas_of(inside).max(initial=0))
     above, below, beside = BODY
     for x, y, wide, high in faces.tolist():
         top, bottom = (y - above * high) * down, (y + below * high) * down
@@ -307,8 +220,8 @@ def heads_without_faces(
     return found
 
 
-def _areas(inside: NDArray[np.uint8]) -> NDArray[np.int32]:
-    """Return the number of places of each connected part."""
+def areas_of(inside: NDArray[np.uint8]) -> NDArray[np.int32]:
+    """Return the number of places of each connected part of what is not 0."""
     import cv2
 
     stats = cv2.connectedComponentsWithStats(inside)[2]

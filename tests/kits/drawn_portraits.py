@@ -42,6 +42,24 @@ class Reds:
         return {"mask": np.clip(red, 0, 1).astype(np.float32)[None, :, :, None]}
 
 
+class NearReds(Reds):
+    """Sees nobody who is less than this share of a view."""
+
+    least = 0.01
+
+    def run(self, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        import cv2
+
+        mask = super().run(inputs)["mask"]
+        around = (mask[0, :, :, 0] > 0.1).astype(np.uint8)
+        count, labels = cv2.connectedComponents(around)
+        for label in range(1, count):
+            person = np.asarray(labels) == label
+            if (mask[0, person] > 0.5).sum() < self.least * person.size:
+                mask[0, person] = 0
+        return {"mask": mask}
+
+
 def scene(height: int = 240, width: int = 320, shift: int = 0) -> tuple[Image, NDArray[np.bool_]]:
     """Return a red disc on a gray ramp, and its mask."""
     y, x = np.mgrid[:height, :width] + 0.5

@@ -6,11 +6,7 @@ from palmkit.kits.image import Image
 from palmkit.kits.portrait.views import (
     WHOLE,
     Halves,
-    are_small,
     box_of_people,
-    part_of,
-    put_together,
-    quarters,
     shrink,
 )
 
@@ -40,20 +36,6 @@ def test_a_part_is_what_shrinking_gives(height: int, width: int) -> None:
             assert got.shape == (side, side, 3) and got.dtype == np.uint8
             wanted = shrink(image[box[1] : box[3], box[0] : box[2]], side)
             assert (got == wanted).all(), (box, side)
-
-
-def test_a_part_of_what_was_found_lies_where_the_part_does() -> None:
-    """Values that rise evenly over a picture are in any part what they are there."""
-    side, seen = 64, (10, 20, 410, 220)
-
-    def rise(left: int, top: int, right: int, bottom: int) -> NDArray[np.float32]:
-        middle = (np.arange(side) + 0.5) / side
-        x = left + (right - left) * middle
-        y = top + (bottom - top) * middle
-        return np.asarray(x[None] / 1000 + y[:, None] / 400, np.float32)
-
-    for box in (seen, (110, 60, 310, 160), (26, 36, 90, 204)):
-        np.testing.assert_allclose(part_of(rise(*seen), box, seen), rise(*box), atol=4e-4)
 
 
 @pytest.mark.parametrize(("height", "width"), [*SIZES[2:], (300, 1000)])
@@ -100,36 +82,3 @@ def test_a_box_lies_in_the_picture(size: tuple[int, int]) -> None:
         assert 0 <= box[1] <= top * height / 64 and (bottom + 1) * height / 64 <= box[3] <= height
         whole = (box[2] - box[0]) * (box[3] - box[1]) / (width * height)
         assert whole < WHOLE or box == (0, 0, width, height)
-
-
-def test_quarters_are_put_together_as_they_were() -> None:
-    random = np.random.default_rng(0)
-    for box in ((0, 0, 1, 1), (3, 5, 5, 6), (0, 0, 640, 480), (17, 40, 224, 399)):
-        parts = quarters(box)
-        assert len(parts) == 4
-        width, height = box[2] - box[0], box[3] - box[1]
-        seen = np.zeros((height, width), int)
-        for left, top, right, bottom in parts:
-            assert box[0] <= left < right <= box[2] and box[1] <= top < bottom <= box[3]
-            seen[top - box[1] : bottom - box[1], left - box[0] : right - box[0]] += 1
-        assert seen.min() == 1 or width * height < 12
-        found = [np.full((32, 32), float(value), np.float32) for value in random.random(4)]
-        mask = put_together(found, parts, box)
-        assert mask.shape == (32, 32) and mask.dtype == np.float32
-        assert np.min(found) - 1e-6 <= mask.min() and mask.max() <= np.max(found) + 1e-6
-        assert put_together([np.ones((32, 32), np.float32)] * 4, parts, box).max() == 1
-        assert mask[16, 16] == pytest.approx(np.mean(found))
-        if width > 10:
-            corners = mask[0, 0], mask[0, -1], mask[-1, 0], mask[-1, -1]
-            assert corners == pytest.approx([each[0, 0] for each in found])
-
-
-def test_people_are_small_where_each_of_them_is() -> None:
-    mask = np.zeros((40, 40), np.float32)
-    assert are_small(mask)
-    mask[2:12, 2:22], mask[20:30, 2:22] = 1, 0.9
-    assert are_small(mask)
-    mask[12:20, 2:4] = 0.4
-    assert are_small(mask)
-    mask[12:20, 2:4] = 0.6
-    assert not are_small(mask)

@@ -14,7 +14,7 @@ from palmkit import kits
 from palmkit.kits.image import Image
 from palmkit.kits.portrait.views import square_round
 from tests.kits.conftest import NoFaces, faces_that_cross
-from tests.kits.drawn_portraits import Reds
+from tests.kits.drawn_portraits import RED, NearReds, Reds
 from tests.kits.native import library
 from tests.kits.native.library import Library
 from tests.kits.native.test_kits import OFF_MASK, Given, Networks, Part, frame_of, near, options
@@ -48,6 +48,10 @@ class MaskKit:
         return mask
 
 
+# x, y, width and height of people in a large picture.
+FAR = ((100, 800, 60, 110), (1500, 300, 60, 110), (600, 100, 80, 80))
+
+
 @pytest.mark.parametrize("part", [None, (30.0, 41.0, 401.0, 390.0)])
 @pytest.mark.parametrize("looks", [True, False])
 @pytest.mark.parametrize("refined", [1, 0])
@@ -68,6 +72,22 @@ def test_portraits(
         expected = segmenter.segment(group, roi=part).mask
     assert expected.max() > 0.9
     near(kit(group, part, None), expected, OFF_MASK)
+
+
+@pytest.mark.parametrize("places", [(), FAR[:1], FAR[:2], FAR])
+def test_people_far_away(c: Library, places: tuple[tuple[int, int, int, int], ...]) -> None:
+    """Both look at parts of the picture where a look at the whole shows hardly anybody."""
+    picture = np.full((1200, 1800, 3), 60, np.uint8)
+    for x, y, width, height in places:
+        picture[y : y + height, x : x + width] = RED
+    reds, finder = NearReds(side=128), NearReds(side=64, finds=True)
+    kit = MaskKit(c, "portrait", _network(reds), _network(finder), options("masks"))
+    python = kits.PortraitSegmenter(model=reds, finder_model=finder, quality="fast")
+    expected = python.segment(picture).mask
+    near(kit(picture, None, None), expected, OFF_MASK)
+    for x, y, width, height in places:
+        assert expected[y : y + height, x : x + width].mean() > 0.8
+    assert (expected > 0.5).mean() < 0.01
 
 
 def test_portraits_of_a_video(c: Library, networks: Networks) -> None:

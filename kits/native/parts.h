@@ -1,0 +1,24 @@
+#pragma once
+// Parts of a picture that are looked at alone, as palmkit.kits.portrait.parts.
+#include <optional>
+#include <vector>
+
+#include "image.h"
+
+namespace palm_kits {
+
+// How many pixels a box has.
+inline double area_of(const Box& box) { return static_cast<double>(box.width()) * box.height(); }
+// Where people are in what was seen, in the picture's pixels; nothing where nobody is.
+std::optional<Box> people_in(MaskView coarse, const Box& seen);
+// The same, if that is little of what was seen.
+std::optional<Box> closer(MaskView coarse, const Box& seen);
+// Parts that overlap and cover a picture, row by row: `count` a side, two or more, each with this
+// share of the width and height.
+std::vector<Box> parts_of(int width, int height, int count, double share);
+// The mask of a part of a picture without who reaches out of the part.
+void drop_cut(Mask& people, const Box& part, int width, int height);
+// Boxes round those that overlap, none of which overlap; of too many, one round all.
+std::vector<Box> groups(const std::vector<Box>& boxes);
+
+}  // namespace palm_kits

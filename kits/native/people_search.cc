@@ -1,0 +1,95 @@
+#include "people_search.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "parts.h"
+
+namespace palm_kits {
+namespace {
+
+// These are the numbers of palmkit.kits.portrait.search, which says what each means.
+constexpr double kFar = 0.01, kFarDoubt = 0.3;
+constexpr float kFarSure = 0.995f;
+constexpr struct {
+  int count;
+  double share;
+} kFarParts[] = {{3, 0.6}, {4, 0.4}};
+
+double places_of_people(const Mask& mask) {
+  const auto is_inside = [](float value) { return value > 0.5f; };
+  return static_cast<double>(std::count_if(mask.data(), mask.data() + mask.size(), is_inside));
+}
+
+// How far a mask is from 0 and 1 for each place of people: palmkit.kits.portrait.views.doubt.
+double doubt(const Mask& mask) {
+  double unsure = 0;
+  for (size_t i = 0; i < mask.size(); ++i)
+    unsure += std::min(mask.data()[i], 1 - mask.data()[i]);
+  return unsure / std::max(places_of_people(mask), static_cast<double>(mask.size()) / 300);
+}
+
+bool is_sure(const Mask& mask) {
+  return *std::max_element(mask.data(), mask.data() + mask.size()) >= kFarSure &&
+         doubt(mask) < kFarDoubt;
+}
+
+}  // namespace
+
+PeopleSearch::PeopleSearch(int side, Infer infer, const palm_kits_network* finder)
+    : side_(side), infer_(std::move(infer)) {
+  if (finder) finder_.emplace(finder);
+}
+
+std::vector<PeopleSearch::Found> PeopleSearch::find(Halves& picture) const {
+  const Box whole{0, 0, picture.width(), picture.height()};
+  std::vector<Found> all;
+  if (!finder_) {
+    all.push_back(look(picture, whole));
+    return all;
+  }
+  const std::optional<Box> people = people_in(finder_->people(finder_->view(picture)), whole);
+  Found seen = look_closer(picture, people.value_or(whole));
+  const double share = places_of_people(seen.mask) / static_cast<double>(seen.mask.size());
+  std::vector<Box> boxes;
+  if (share * area_of(seen.box) < kFar * area_of(whole)) boxes = far_away(picture);
+  if (boxes.empty()) {
+    all.push_back(std::move(seen));
+    return all;
+  }
+  if (const std::optional<Box> near = people_in(seen.mask, seen.box))
+    boxes.insert(boxes.begin(), *near);
+  for (const Box& box : groups(boxes)) all.push_back(look_closer(picture, box));
+  return all;
+}
+
+PeopleSearch::Found PeopleSearch::look(Halves& picture, const Box& box) const {
+  Picture view = picture.part(box, side_);
+  Mask mask = infer_(view);
+  return {box, std::move(view), std::move(mask)};
+}
+
+PeopleSearch::Found PeopleSearch::look_closer(Halves& picture, const Box& box) const {
+  Found seen = look(picture, box);
+  const std::optional<Box> nearer = closer(seen.mask, box);
+  return nearer ? look(picture, *nearer) : seen;
+}
+
+std::vector<Box> PeopleSearch::far_away(Halves& picture) const {
+  const int width = picture.width(), height = picture.height();
+  std::vector<Box> sure;
+  for (const auto& [count, share] : kFarParts) {
+    for (const Box& part : parts_of(width, height, count, share)) {
+      Halves own = picture.cut(part);
+      Mask people = finder_->people(finder_->view(own));
+      drop_cut(people, part, width, height);
+      const std::optional<Box> box = people_in(people, part);
+      if (!box) continue;
+      const Found seen = look_closer(picture, *box);
+      if (is_sure(seen.mask)) sure.push_back(people_in(seen.mask, seen.box).value_or(seen.box));
+    }
+  }
+  return sure;
+}
+
+}  // namespace palm_kits

@@ -1,0 +1,161 @@
+"""Parts of a picture that are looked at alone, and what is found in them."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+
+from palmkit.kits.portrait.refine import Mask
+from palmkit.kits.portrait.views import Box, areas_of, box_of_people
+from palmkit.kits.results import INSIDE
+
+# What is smaller than this part of what was looked at is looked at again, closer.
+CLOSER = 0.7
+# How much of a mask the largest connected part of small people may be.
+SMALL = 0.15
+# People of more groups are looked at all together.
+MOST_GROUPS = 4
+
+
+def people_in(coarse: Mask, seen: Box) -> Box | None:
+    """Return the part of what was seen where people are; None where nobody is.
+
+    coarse: float32[n, m], 0..1, what the network found in the part `seen` of the picture.
+    """
+    left, top, right, bottom = seen
+    box = box_of_people(coarse, right - left, bottom - top)
+    if box is None:
+        return None
+    return left + box[0], top + box[1], left + box[2], top + box[3]
+
+
+def closer(coarse: Mask, seen: Box) -> Box | None:
+    """Return what `people_in` does; None if that is nearly all of what was seen."""
+    box = people_in(coarse, seen)
+    return None if box is None or area(box) > CLOSER * area(seen) else box
+
+
+def area(box: Box) -> int:
+    """Return how many pixels a box has."""
+    return (box[2] - box[0]) * (box[3] - box[1])
+
+
+def parts_of(box: Box, count: int, share: float) -> list[Box]:
+    """Return parts of a box that overlap and cover it, row by row; they are a pixel at least.
+
+    count: how many a side, two or more. share: how much of the box's width and height each has.
+    """
+    spans: list[list[tuple[int, int]]] = []
+    for low, high in (box[::2], box[1::2]):
+        length = math.ceil(share * (high - low))
+        starts = [low + (high - low - length) * i // (count - 1) for i in range(count)]
+        spans.append([(start, start + length) for start in starts])
+    return [(left, top, right, bottom) for top, bottom in spans[1] for left, right in spans[0]]
+
+
+def part_of(coarse: Mask, box: Box, seen: Box) -> Mask:
+    """Return a part of what was found, as a mask of the same size.
+
+    coarse: float32[n, n], 0..1, of the part `seen` of a picture; box: the wanted part of that.
+    """
+    import cv2
+
+    side = coarse.shape[0]
+    rows: list[list[float]] = []
+    for axis in (0, 1):
+        start, full = box[axis] - seen[axis], seen[axis + 2] - seen[axis]
+        share = (box[axis + 2] - box[axis]) / full
+        # Middles of pixels lie at a half.
+        shift = start / full * side + (share - 1) / 2
+        rows.append([share, 0.0, shift] if axis == 0 else [0.0, share, shift])
+    how = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
+    drawn = cv2.warpAffine(
+        coarse, np.array(rows), (side, side), flags=how, borderMode=cv2.BORDER_REPLICATE
+    )
+    return cast(Mask, drawn)
+
+
+def put_together(found: Sequence[Mask], parts: Sequence[Box], box: Box) -> Mask:
+    """Return what was found in parts of a box as one mask of it, the mean where they overlap.
+
+    found: float32[n, n], 0..1, of each. The parts cover all of the box.
+    """
+    import cv2
+
+    side = found[0].shape[0]
+    total, count = np.zeros((2, side, side), np.float32)
+    for mask, part in zip(found, parts, strict=True):
+        spans: list[slice] = []
+        for axis in (1, 0):
+            start, full = box[axis], box[axis + 2] - box[axis]
+            low, high = (round((end - start) / full * side) for end in part[axis::2])
+            spans.append(slice(low, high))
+        rows, columns = spans
+        size = (columns.stop - columns.start, rows.stop - rows.start)
+        total[rows, columns] += cv2.resize(mask, size, interpolation=cv2.INTER_AREA)
+        count[rows, columns] += 1
+    # Their sums may be a little above one.
+    return cast(Mask, np.minimum(total / count, np.float32(1)))
+
+
+def uncut(people: Mask, part: Box, width: int, height: int) -> Mask:
+    """Return the mask of a part of a picture without who reaches out of the part.
+
+    people: float32[n, m], 0..1. A sleeve or a leg of a table that is cut off looks like somebody;
+    people are seen whole in another part. width, height: of the picture.
+    """
+    import cv2
+
+    count, labels, stats, _ = cv2.connectedComponentsWithStats((people > INSIDE).astype(np.uint8))
+    left, top, right, bottom = part
+    rows, columns = people.shape
+    is_cut = np.zeros(count, np.bool_)
+    for i, (x, y, wide, high, _) in enumerate(np.asarray(stats).tolist()):
+        beside = (x == 0 and left > 0) or (x + wide == columns and right < width)
+        is_cut[i] = beside or (y == 0 and top > 0) or (y + high == rows and bottom < height)
+    # What is around people has no label of theirs.
+    is_cut[0] = False
+    return np.where(is_cut[np.asarray(labels)], np.float32(0), people)
+
+
+def groups(boxes: Sequence[Box]) -> list[Box]:
+    """Return boxes round those that overlap, none of which overlap; of too many, one round all."""
+    apart: list[Box] = []
+    for each in boxes:
+        box = each
+        while touching := [other for other in apart if _overlap(box, other)]:
+            for other in touching:
+                apart.remove(other)
+                box = _round_both(box, other)
+        apart.append(box)
+    return apart if len(apart) <= MOST_GROUPS else [functools.reduce(_round_both, apart)]
+
+
+def _overlap(one: Box, other: Box) -> bool:
+    return all(one[i] < other[i + 2] and other[i] < one[i + 2] for i in (0, 1))
+
+
+def joined(one: Box | None, other: Box | None) -> Box | None:
+    """Return the box round both; None where there is neither."""
+    if one is None or other is None:
+        return one or other
+    return _round_both(one, other)
+
+
+def _round_both(one: Box, other: Box) -> Box:
+    return (
+        min(one[0], other[0]),
+        min(one[1], other[1]),
+        max(one[2], other[2]),
+        max(one[3], other[3]),
+    )
+
+
+def are_small(coarse: Mask) -> bool:
+    """Return whether all people are small in a mask, float32[n, m], 0..1, or it has none."""
+    sizes = areas_of((coarse > INSIDE).astype(np.uint8))
+    return int(sizes.max(initial=0)) < SMALL * coarse.size
