@@ -10,7 +10,7 @@ namespace {
 
 // These are the numbers of palmkit.kits.portrait.search, which says what each means.
 constexpr double kFar = 0.01, kFarDoubt = 0.3;
-constexpr float kFarSure = 0.995f;
+constexpr float kFarSure = 0.998f;
 constexpr struct {
   int count;
   double share;

@@ -1,9 +1,9 @@
 """Measure how well the portrait kit finds people who are far away.
 
-`python -m palmkit.models.segmentation.far DATA` sets the development cut-outs on the development
-backgrounds, standing in the lower half, at shares of the picture's height from all of it to an
-eighth, and prints for each quality the mean IoU, and the shares of pictures with less than .5 and
-in which nobody is found.
+`python -m palmkit.models.segmentation.far DATA TEACHERS` sets the development cut-outs on the
+development backgrounds, standing in the lower half, at shares of the picture's height from all of
+it to an eighth, and prints for each quality, and for MediaPipe's network, the mean IoU, that of the
+worst tenth, and the shares of pictures with less than .5 and in which nobody is found.
 """
 
 from __future__ import annotations
@@ -19,15 +19,18 @@ from tqdm import tqdm
 from palmkit.kits import PortraitSegmenter
 from palmkit.kits.image import resize
 from palmkit.kits.quality import Quality
+from palmkit.models.kinds import spread
 from palmkit.models.segmentation.labels import read_rgba, read_rows
 from palmkit.models.segmentation.samples import Sample
-from palmkit.models.segmentation.scores import overlap
+from palmkit.models.segmentation.scores import Masker, overlap
+from palmkit.models.segmentation.teachers import PersonTeacher
 
 HEIGHTS = (1.0, 0.5, 0.33, 0.2, 0.125)
 # Of the height that is asked for, as cut-outs end at their border.
 WITH_ROOM = 0.95
 # Below this IoU nobody was found.
 NOBODY = 0.05
+PEER = "selfie_segmentation"
 
 
 def files(data: Path, name: str) -> list[str]:
@@ -65,17 +68,27 @@ def main(arguments: Iterable[str] | None = None) -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description="people far away")
     parser.add_argument("data", type=Path, help="folder of the indexes")
+    parser.add_argument("teachers", type=Path, help="folder of selfie_segmentation.tflite")
     options = parser.parse_args(None if arguments is None else list(arguments))
-    kits = {quality: PortraitSegmenter(quality=quality) for quality in get_args(Quality)}
-    print("| quality | share of the height | pictures | IoU | below .5 | nobody |")
-    print("|---|---|---|---|---|---|")
-    for quality, kit in kits.items():
+    if not all(files(options.data, name) for name in ("cutouts", "backgrounds")):
+        parser.error(f"{options.data}: expected dev cut-outs and backgrounds, got none")
+    maskers: dict[str, Masker] = {
+        quality: _masker(PortraitSegmenter(quality=quality)) for quality in get_args(Quality)
+    }
+    maskers[PEER] = PersonTeacher(options.teachers / f"{PEER}.tflite").once
+    print("| | share of the height | pictures | IoU | worst tenth | below .5 | nobody |")
+    print("|---|---|---|---|---|---|---|")
+    for name, masker in maskers.items():
         for height in HEIGHTS:
             seen = tqdm(list(composed(options.data, height)), mininterval=5, leave=False)
-            found = np.array([overlap(kit.segment(each.picture).mask, each) for each in seen])
-            told = found.mean(), (found < 0.5).mean(), (found < NOBODY).mean()
+            found = np.array([overlap(masker(each.picture), each) for each in seen])
+            told = *spread(found.tolist())[1:], float((found < NOBODY).mean())
             shares = " | ".join(f"{share:.3f}" for share in told)
-            print(f"| {quality} | {height} | {len(found)} | {shares} |", flush=True)
+            print(f"| {name} | {height} | {len(found)} | {shares} |", flush=True)
+
+
+def _masker(kit: PortraitSegmenter) -> Masker:
+    return lambda picture: kit.segment(picture).mask
 
 
 if __name__ == "__main__":

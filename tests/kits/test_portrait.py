@@ -324,8 +324,8 @@ class Unsure(NearReds):
     [
         (NearReds(), Unsure(0.4), True),
         (Unsure(0.99), NearReds(), False),
-        (Unsure(0.996), NearReds(), True),
-        (Unsure(0.996), Unsure(0), True),
+        (Unsure(0.999), NearReds(), True),
+        (Unsure(0.999), Unsure(0), True),
         (Unsure(0.4), NearReds(), False),
     ],
 )

@@ -1,4 +1,4 @@
-"""Opacity is measured in pictures as if they were several times as large."""
+"""Opacity is measured as if pictures were several times as large, masks of people far away."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from palmkit.kits import segment_hair, segment_portrait
 from palmkit.kits.image import Image, write_image
-from palmkit.models.segmentation import evaluate, large
+from palmkit.models.segmentation import evaluate, far, large
 
 MODELS = Path(__file__).parents[2] / "models"
 
@@ -89,3 +90,77 @@ def test_the_command_prints_opacity_by_kind_of_picture(
     with pytest.raises(SystemExit):
         evaluate.main(["portrait", *paths, "--times", "4"])
     assert "expected dev pictures with masks, got none" in capsys.readouterr().err
+
+
+def index_of_cutouts(data: Path, astronaut: Image, split: str) -> None:
+    """Write a folder of indexes with one background, and one cut-out of somebody."""
+    folder = data / "portraits"
+    folder.mkdir(parents=True)
+    ramp = np.linspace(90, 150, 320).astype(np.uint8)[None, :, None]
+    write_image(folder / "wall.png", np.broadcast_to(ramp, (240, 320, 3)).copy())
+    segment_portrait(astronaut).save(folder / "person.png", "cutout")
+    rows = [
+        {"file": "wall.png", "set": "backgrounds", "split": split},
+        {"file": "person.png", "set": "cutouts", "split": split},
+    ]
+    (folder / "index.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for name in ("hair", "faces", "negatives", "hands", "scan"):
+        (data / name).mkdir()
+        (data / name / "index.jsonl").touch()
+
+
+def test_people_far_away_have_the_share_of_the_height_that_is_asked_for(
+    tmp_path: Path, astronaut: Image
+) -> None:
+    index_of_cutouts(tmp_path, astronaut, "dev")
+    for height in far.HEIGHTS:
+        (sample,) = far.composed(tmp_path, height)
+        assert sample.picture.shape == (240, 320, 3) and sample.truth.shape == (240, 320)
+        rows = np.flatnonzero((sample.truth > 0.5).any(axis=1))
+        assert 0.85 * height < len(rows) / 240 <= height
+        # Standing in the lower half of what is left.
+        assert rows[-1] >= 240 - 0.6 * (240 - len(rows)) - 4
+        # Beside the person the picture is the background.
+        outside = sample.truth == 0
+        assert sample.picture[outside].max() <= 150 and sample.picture[outside].min() >= 89
+
+
+def test_the_command_prints_how_people_far_away_are_found(
+    tmp_path: Path,
+    astronaut: Image,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    class Nobody:
+        """Stands for a network that sees nobody."""
+
+        def __init__(self, path: Path) -> None:
+            assert path.name == "selfie_segmentation.tflite"
+
+        def once(self, picture: Image) -> NDArray[np.float32]:
+            return np.zeros(picture.shape[:2], np.float32)
+
+    monkeypatch.setattr(far, "PersonTeacher", Nobody)
+    monkeypatch.setattr(far, "HEIGHTS", (1.0, 0.33))
+    index_of_cutouts(tmp_path, astronaut, "dev")
+    far.main([str(tmp_path), str(tmp_path)])
+    head, _, *lines = capsys.readouterr().out.splitlines()
+    assert head == "| | share of the height | pictures | IoU | worst tenth | below .5 | nobody |"
+    rows = [line.strip("| ").split(" | ") for line in lines]
+    assert [row[:3] for row in rows] == [
+        [name, height, "1"]
+        for name in ("auto", "fast", "best", "selfie_segmentation")
+        for height in ("1.0", "0.33")
+    ]
+    for row in rows[:6]:
+        assert float(row[3]) > 0.8 and row[4] == row[3] and row[5:] == ["0.000", "0.000"]
+    assert [row[3:] for row in rows[6:]] == [["0.000", "0.000", "1.000", "1.000"]] * 2
+
+
+def test_without_cutouts_the_command_says_what_it_expected(
+    tmp_path: Path, astronaut: Image, capsys: pytest.CaptureFixture[str]
+) -> None:
+    index_of_cutouts(tmp_path, astronaut, "train")
+    with pytest.raises(SystemExit):
+        far.main([str(tmp_path), str(tmp_path)])
+    assert "expected dev cut-outs and backgrounds, got none" in capsys.readouterr().err
