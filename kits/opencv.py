@@ -17,8 +17,8 @@ import time
 
 from palmkit.engine.forks import stopped_at_forks
 
-# Longer than a thread takes to end.
-_LONGEST_END_S = 0.2
+# Longer than a thread takes to end, also where others take the CPU.
+_LONGEST_END_S = 2.0
 _LOOK_EVERY_S = 0.0002
 # By Linux's numbers; elsewhere nothing says when a thread is gone.
 _leaving: list[int] = []
@@ -34,6 +34,13 @@ def leave() -> None:
 
 def _stop() -> None:
     global _count
+    set_count = getattr(sys.modules.get("cv2"), "setNumThreads", None)
+    if set_count is not None:
+        count: int = sys.modules["cv2"].getNumThreads()
+        if count > 1:
+            _count = count
+            set_count(1)
+    # Last: while OpenCV's threads end, those of Python may run up to their own end.
     until_s = time.monotonic() + _LONGEST_END_S
     while _leaving and time.monotonic() < until_s:
         thread = _leaving[-1]
@@ -41,12 +48,6 @@ def _stop() -> None:
             time.sleep(_LOOK_EVERY_S)
         elif thread in _leaving:
             _leaving.remove(thread)
-    set_count = getattr(sys.modules.get("cv2"), "setNumThreads", None)
-    if set_count is not None:
-        count: int = sys.modules["cv2"].getNumThreads()
-        if count > 1:
-            _count = count
-            set_count(1)
 
 
 def _go_on() -> None:
