@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from palmkit.kits.hands.gestures import GestureSet
     from palmkit.kits.kit import ModelSource
 
-# Longest side of what the detector sees, and of what it sees then where all hands may be far.
-SIZE, CLOSER = 224, 448
+# Longest side of what the detector sees, of what it sees then where all hands may be far, and of
+# what it sees of a picture where none is found so.
+SIZE, CLOSER, FAR = 224, 448, 896
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -38,7 +39,8 @@ class GestureOptions(Options):
         None,
         "longest side of what the detector sees, in pixels, 32 to 4096; more finds smaller hands"
         f" and takes longer ({SIZE}, and then {CLOSER} in larger pictures without a hand, or with"
-        " small ones alone; in videos that every `detect_every` frames)",
+        f" small ones alone; in videos that every `detect_every` frames; {FAR} in pictures where"
+        " that finds none)",
         Between(SIDE_MULTIPLE, 4096),
     )
     second_pass: bool = option(

@@ -15,7 +15,8 @@ constexpr const char* kGestures[] = {"fist",       "open_palm",    "one",  "two"
 constexpr size_t kGestureCount = sizeof kGestures / sizeof *kGestures, kRest = kGestureCount - 1;
 constexpr float kFarthest = 4.f;  // no landmark is further from its crop's corner, in sides
 constexpr double kMaxEnlarged = 3.0, kSideS = 0.6;
-constexpr int kSize = 224, kCloser = 448;  // longest sides of what the detector sees
+constexpr int kSize = 224, kCloser = 448, kFar = 896;  // longest sides of what the detector sees
+constexpr double kFarPresence = 0.97;  // of a hand that is seen in kFar pixels alone
 constexpr float kNear = 1.f / 8;  // a hand this long, of the longer side, ends a search
 
 class HandTrack : public Track {
@@ -85,6 +86,10 @@ class HandKit : public CloseUp {
     if (is_searched(area, found)) return;
     next_closer_ = frame_ + options_.detect_every;
     see(image, found_at(image, area, kCloser, 0), found);  // the tiles were seen before
+    if (options_.is_video || !found.empty() || longer_side(area) <= kCloser) return;
+    see(image, found_at(image, area, kFar, 0), found);
+    const auto is_unsure = [](const Sight& hand) { return hand.presence < kFarPresence; };
+    found.erase(std::remove_if(found.begin(), found.end(), is_unsure), found.end());
   }
 
   std::vector<Candidate> found_at(View image, const Box& area, int size, int tile) const {
@@ -134,9 +139,11 @@ class HandKit : public CloseUp {
   }
 
  private:
+  static int longer_side(const Box& area) { return std::max(area.width(), area.height()); }
+
   // Whether to look no closer for more hands than those that are known.
   bool is_searched(const Box& area, const std::vector<Sight>& found) const {
-    const int longer = std::max(area.width(), area.height());
+    const int longer = longer_side(area);
     if (options_.is_video && frame_ < next_closer_) return true;
     if (options_.detector_size || is_full(found.size()) || longer <= kSize) return true;
     return std::any_of(found.begin(), found.end(), [&](const Sight& hand) {

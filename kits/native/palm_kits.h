@@ -347,7 +347,8 @@ typedef struct palm_kits_options {
   double min_face;       /* least shorter side of a face, in pixels; below 1: of the picture's */
   int32_t detector_size; /* longest side of what the detector sees, 32 to 4,096; 0: of faces 320,
                           * and closer at what may be a small one; of hands 224, and then 448 in
-                          * larger pictures without a near hand, in videos from time to time */
+                          * larger pictures without a near hand, in videos from time to time, and
+                          * 896 in pictures where that finds none */
   int32_t tile;          /* pictures also in squares of this side, for small things; 0: not */
   int32_t detect_every;  /* frames of a video from one search of the whole to the next */
   int32_t is_smooth;     /* 1: results of videos are steadied */

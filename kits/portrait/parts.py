@@ -119,7 +119,7 @@ def uncut(people: Mask, part: Box, width: int, height: int) -> Mask:
         is_cut[i] = beside or (y == 0 and top > 0) or (y + high == rows and bottom < height)
     # What is around people has no label of theirs.
     is_cut[0] = False
-    return np.where(is_cut[np.asarray(labels)], np.float32(0), people)
+    return people * ~is_cut[np.asarray(labels, np.int32)]
 
 
 def groups(boxes: Sequence[Box]) -> list[Box]:

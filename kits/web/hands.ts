@@ -12,7 +12,7 @@ export interface GestureOptions extends KitOptions {
   readonly min_presence?: number;
   /**
    * Longest side of what the detector sees; if left out 224, and then 448 without a near hand, in
-   * videos every `detect_every` frames.
+   * videos every `detect_every` frames, and 896 in pictures where that finds none.
    */
   readonly size?: number;
   /** Infer each hand of a picture twice, which is better and takes longer. */

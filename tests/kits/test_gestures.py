@@ -139,7 +139,9 @@ NEAR, FAR = (0, 60, 80, 90), (1, 400, 200, 24)
     [
         ((NEAR, FAR), {}, [224]),
         ((FAR,), {}, [224, 448]),
-        ((), {}, [224, 448]),
+        ((), {}, [224, 448, 896]),
+        ((), {"roi": (0, 0, 448, 100)}, [224, 448]),
+        ((), {"roi": (0, 0, 449, 100)}, [224, 448, 896]),
         ((), {"roi": (0, 0, 224, 100)}, [224]),
         ((), {"roi": (0, 0, 225, 100)}, [224, 448]),
         ((), {"size": 320}, [320]),
@@ -180,6 +182,33 @@ def test_what_only_a_closer_look_finds_is_added() -> None:
     image = picture(300, 500, (0, 60, 80, 40), (1, 400, 200, 24))
     hands = opened(detector_model=Near()).recognize(image)
     assert sorted(hands.gestures) == ["fist", "one"]
+
+
+@pytest.mark.parametrize(("presence", "is_seen"), [(0.96, False), (0.98, True)])
+def test_of_a_hand_that_the_closest_look_alone_finds_the_landmarks_are_certain(
+    presence: float, is_seen: bool
+) -> None:
+    class Near(Finder):
+        def run(self, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+            image = inputs["image"].copy()
+            if max(image.shape) < 896:
+                image[...] = 0
+            return super().run({"image": image})
+
+    class Certain(Hander):
+        def run(self, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+            found = super().run(inputs)
+            found["presence"] = np.full_like(found["presence"], presence)
+            return found
+
+    image = picture(300, 500, (1, 400, 200, 24))
+    with opened(detector_model=Near(), model=Certain()) as kit:
+        assert len(kit.recognize(image)) == is_seen
+    with opened("video", detector_model=Near(), model=Certain()) as kit:
+        assert not kit.recognize(image)
+    # Who asks for a size is told all that is found in it.
+    with opened(detector_model=Near(), model=Certain(), size=896) as kit:
+        assert len(kit.recognize(image)) == 1
 
 
 class Leaning(Hander):

@@ -376,6 +376,24 @@ def test_hands_that_are_far(c: Library, networks: Networks) -> None:
     check_hands(Kit(c, "hands", library.Hand, *given, own)(image), near)
 
 
+@pytest.mark.parametrize(("palm", "is_seen"), [(10.0, True), (8.0, False)])
+def test_hands_that_are_very_far(
+    c: Library, networks: Networks, palm: float, is_seen: bool
+) -> None:
+    """Of the smaller one the landmarks are not certain enough."""
+    image = drawn_hands.scene([(900, 700, "one", "right")], 1200, 1800, palm)
+    given = networks("hand_detector"), networks("hand_landmarks")
+    with kits.GestureRecognizer() as recognizer, kits.GestureRecognizer(size=448) as near:
+        expected = recognizer.recognize(image)
+        assert len(expected) == is_seen and not near.recognize(image)
+    check_hands(Kit(c, "hands", library.Hand, *given, options("hands"))(image), expected)
+    with kits.GestureRecognizer(size=896) as told:
+        expected = told.recognize(image)
+    assert len(expected) == 1
+    own = options("hands", detector_size=896)
+    check_hands(Kit(c, "hands", library.Hand, *given, own)(image), expected)
+
+
 def test_far_hands_of_a_video(
     c: Library, networks: Networks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
