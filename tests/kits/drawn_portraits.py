@@ -68,5 +68,13 @@ def scene(height: int = 240, width: int = 320, shift: int = 0) -> tuple[Image, N
     return np.where(inside[..., None], RED, ramp).astype(np.uint8), inside
 
 
+def squares(*places: tuple[int, int, int, int]) -> tuple[Image, NDArray[np.bool_]]:
+    """Return a large grey picture with people at x, y, width and height, and where they are."""
+    image = np.full((1200, 1800, 3), 120, np.uint8)
+    for x, y, width, height in places:
+        image[y : y + height, x : x + width] = RED
+    return image, image[..., 0] == RED[0]
+
+
 def iou(a: NDArray[Any], b: NDArray[Any]) -> float:
     return float((a & b).sum() / (a | b).sum())

@@ -8,18 +8,8 @@ import pytest
 from numpy.typing import NDArray
 
 from palmkit.kits import PortraitSegmenter
-from palmkit.kits.image import Image
 from palmkit.kits.quality import Quality
-from tests.kits.drawn_portraits import RED, NearReds, Reds, iou
-
-
-def squares(*places: tuple[int, int, int, int]) -> tuple[Image, NDArray[np.bool_]]:
-    """Return a large grey picture with people at x, y, width and height, and where they are."""
-    image = np.full((1200, 1800, 3), 120, np.uint8)
-    for x, y, width, height in places:
-        image[y : y + height, x : x + width] = RED
-    return image, image[..., 0] == RED[0]
-
+from tests.kits.drawn_portraits import NearReds, Reds, iou, squares
 
 FAR_AWAY = (100, 800, 60, 110), (1500, 300, 60, 110), (900, 1080, 60, 120)
 
@@ -61,7 +51,9 @@ def test_whoever_reaches_out_of_a_part_is_not_seen_in_it() -> None:
     assert kit.segment(image).coverage == 0
     # It was seen in parts, by the finder alone.
     assert len(network.views) == 1
-    assert any((finder.run({"image": view[None]})["mask"] > 0.5).any() for view in finder.views[:])
+    assert any(
+        (finder.run({"image": view[None]})["mask"] > 0.5).any() for view in tuple(finder.views)
+    )
 
 
 class Unsure(NearReds):
@@ -97,7 +89,7 @@ def test_of_whom_is_seen_in_a_part_the_first_network_is_sure(
 
 
 def test_beside_somebody_small_others_are_looked_for() -> None:
-    """Who is less than a hundredth of the picture may be one of several; nearer ones end it."""
+    """Parts are searched where the people seen cover less than a hundredth of the picture."""
     near, far = (300, 100), (1500, 900, 80, 80)
     for size, is_seen in ((130, True), (170, False)):
         image, _ = squares((*near, size, size), far)

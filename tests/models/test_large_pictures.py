@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,15 @@ MODELS = Path(__file__).parents[2] / "models"
 def astronaut() -> Image:
     picture: Image = pytest.importorskip("skimage.data").astronaut()
     return np.ascontiguousarray(picture[:320, 60:380])
+
+
+def write_indexes(data: Path, rows: Sequence[Mapping[str, str]]) -> None:
+    """Write the index of portraits, and those of the other folders, which are empty."""
+    for name in ("hair", "faces", "negatives", "hands", "scan"):
+        (data / name).mkdir()
+        (data / name / "index.jsonl").touch()
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    (data / "portraits/index.jsonl").write_text(lines)
 
 
 @pytest.mark.parametrize("task", ["portrait", "hair"])
@@ -68,10 +78,7 @@ def test_the_command_prints_opacity_by_kind_of_picture(
         {"file": "b.png", "set": "backgrounds", "split": "dev"},
         {"file": "c.png", "set": "cutouts", "split": "dev"},
     ]
-    (folder / "index.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    for name in ("hair", "faces", "negatives", "hands", "scan"):
-        (tmp_path / "data" / name).mkdir()
-        (tmp_path / "data" / name / "index.jsonl").touch()
+    write_indexes(tmp_path / "data", rows)
     paths = [str(tmp_path / name) for name in ("data", "labels", "teachers", "out")]
     evaluate.main(["portrait", *paths, "--times", "4"])
     told = json.loads((tmp_path / "out/large.json").read_text())
@@ -103,10 +110,7 @@ def index_of_cutouts(data: Path, astronaut: Image, split: str) -> None:
         {"file": "wall.png", "set": "backgrounds", "split": split},
         {"file": "person.png", "set": "cutouts", "split": split},
     ]
-    (folder / "index.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    for name in ("hair", "faces", "negatives", "hands", "scan"):
-        (data / name).mkdir()
-        (data / name / "index.jsonl").touch()
+    write_indexes(data, rows)
 
 
 def test_people_far_away_have_the_share_of_the_height_that_is_asked_for(

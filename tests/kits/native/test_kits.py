@@ -380,7 +380,7 @@ def test_hands_that_are_far(c: Library, networks: Networks) -> None:
 def test_hands_that_are_very_far(
     c: Library, networks: Networks, palm: float, is_seen: bool
 ) -> None:
-    """Of the smaller one the landmarks are not certain enough."""
+    """The smaller hand is refused, as the presence of its landmarks is below .97."""
     image = drawn_hands.scene([(900, 700, "one", "right")], 1200, 1800, palm)
     given = networks("hand_detector"), networks("hand_landmarks")
     with kits.GestureRecognizer() as recognizer, kits.GestureRecognizer(size=448) as near:

@@ -14,7 +14,7 @@ from palmkit import kits
 from palmkit.kits.image import Image
 from palmkit.kits.portrait.views import square_round
 from tests.kits.conftest import NoFaces, faces_that_cross
-from tests.kits.drawn_portraits import RED, NearReds, Reds
+from tests.kits.drawn_portraits import NearReds, Reds, squares
 from tests.kits.native import library
 from tests.kits.native.library import Library
 from tests.kits.native.test_kits import OFF_MASK, Given, Networks, Part, frame_of, near, options
@@ -77,9 +77,7 @@ def test_portraits(
 @pytest.mark.parametrize("places", [(), FAR[:1], FAR[:2], FAR])
 def test_people_far_away(c: Library, places: tuple[tuple[int, int, int, int], ...]) -> None:
     """Both look at parts of the picture where a look at the whole shows hardly anybody."""
-    picture = np.full((1200, 1800, 3), 60, np.uint8)
-    for x, y, width, height in places:
-        picture[y : y + height, x : x + width] = RED
+    picture, _ = squares(*places)
     reds, finder = NearReds(side=128), NearReds(side=64, finds=True)
     kit = MaskKit(c, "portrait", _network(reds), _network(finder), options("masks"))
     python = kits.PortraitSegmenter(model=reds, finder_model=finder, quality="fast")
