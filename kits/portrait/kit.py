@@ -20,7 +20,7 @@ from palmkit.kits.calls import (
     takes_pictures_awaited,
 )
 from palmkit.kits.image import Image, Part, Source, clip_part
-from palmkit.kits.kit import Kit
+from palmkit.kits.kit import Kit, ModelSource
 from palmkit.kits.options import Modes, kept, made_of, same_option
 from palmkit.kits.portrait import refine
 from palmkit.kits.portrait.compose import Backdrop, Background
@@ -160,8 +160,12 @@ class PortraitSegmenter(Segmenter):
         be read, ModelError for a model that cannot.
         """
         of_pictures = options.mode == "image"
+
+        def opened(model: ModelSource | None, name: str) -> SegmentationNetwork:
+            return SegmentationNetwork(model, options, name, is_uneven=True)
+
         network, second = PORTRAIT_NETWORKS.opened(
-            lambda model, name: SegmentationNetwork(model, options, name, is_uneven=True),
+            opened,
             options.quality,
             options.model,
             options.best_model,
@@ -172,10 +176,13 @@ class PortraitSegmenter(Segmenter):
         held, model = options.include == "held", options.held_model
         self._holding = Holding(model, options) if held else None
         finder = Finder(options.finder_model, options) if looks else None
-        # What takes several looks at a picture, if anything does.
-        best = network if of_pictures and options.quality == "best" else second
-        self._search = PeopleSearch(network, best, finder)
-        self._open(finder, self._holding, second)
+        is_best = of_pictures and options.quality == "best"
+        # Who is far away the smaller of the shipped networks sees better.
+        has_far = is_best and looks and options.model is None
+        far = opened(None, PORTRAIT_NETWORKS.fast) if has_far else None
+        best = network if is_best else second
+        self._search = PeopleSearch(far or network, best, finder, is_best=is_best)
+        self._open(finder, self._holding, second, far)
 
     def _forget(self) -> None:
         self._steady, self._steady_things = Steady(), Steady()

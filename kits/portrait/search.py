@@ -61,15 +61,19 @@ class PeopleSearch:
         network: SegmentationNetwork,
         best: SegmentationNetwork | None,
         finder: Finder | None,
+        *,
+        is_best: bool = False,
     ) -> None:
         """Set up a search by networks that the caller adopts.
 
-        network: of the first look. best: the one that takes several looks where the first is in
-        doubt, or always if it is the first, too; None: none does. finder: says where to look; None:
-        the whole picture is looked at, once by each network.
+        network: of the first look, and of who is far away. best: the one that takes several looks
+        where the first is in doubt; None: none does. is_best: whether it looks at all pictures, and
+        the first one only at who is far away. finder: says where to look; None: the whole picture
+        is looked at, once by each network.
         """
         self._network = network
         self._best = best
+        self._is_best = is_best
         self._finder = finder
 
     def find(self, picture: Halves) -> list[Found]:
@@ -107,31 +111,33 @@ class PeopleSearch:
         return sure
 
     def _infer_sure(self, picture: Halves, box: Box) -> Found:
-        """Return what is in a box where somebody is.
+        """Return what is in a box where somebody far away is.
 
         Of whom the first network is sure counts, though the best one may see nobody.
         """
-        seen = self._infer(picture, box, box)
-        if self._best is None or _people(seen.mask):
-            return seen
         first = self._infer_closer(self._network, picture, box)
-        return first if _is_sure(first.mask) else seen
+        seen = self._better(first, picture, box, box)
+        return first if not _people(seen.mask) and _is_sure(first.mask) else seen
 
     def _infer(self, picture: Halves, whole: Box, found: Box | None) -> Found:
         """Return the part of a box with people.
 
-        The finder says where to look first, which is everywhere if it sees nobody. The best network
-        looks where the first one is in doubt, and where that one sees nobody and the finder does.
+        The finder says where to look first, which is everywhere if it sees nobody.
         """
-        network, best = self._network, self._best
-        if best is None:
-            return self._infer_closer(network, picture, found or whole)
-        if best is not network:
-            seen = self._infer_closer(network, picture, found or whole)
-            missed = found is not None and not _people(seen.mask)
-            if doubt(seen.mask) < DOUBT and not missed:
-                return seen
-        return self._infer_best(best, picture, whole, found)
+        if self._best is not None and self._is_best:
+            return self._infer_best(self._best, picture, whole, found)
+        first = self._infer_closer(self._network, picture, found or whole)
+        return self._better(first, picture, whole, found)
+
+    def _better(self, first: Found, picture: Halves, whole: Box, found: Box | None) -> Found:
+        """Return what the best network sees where it has to look, else what the first one saw.
+
+        It has to where that one is in doubt, and where that one sees nobody and the finder does.
+        """
+        missed = found is not None and not _people(first.mask)
+        if self._best is None or (doubt(first.mask) < DOUBT and not missed):
+            return first
+        return self._infer_best(self._best, picture, whole, found)
 
     def _infer_closer(
         self,

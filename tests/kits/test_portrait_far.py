@@ -8,6 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from palmkit.kits import PortraitSegmenter
+from palmkit.kits.portrait.network import SegmentationNetwork
 from palmkit.kits.quality import Quality
 from tests.kits.drawn_portraits import NearReds, Reds, iou, squares
 
@@ -99,3 +100,24 @@ def test_beside_somebody_small_others_are_looked_for() -> None:
         mask = kit.segment(image).mask
         assert mask[110:220, 310:420].min() > 0.5
         assert (mask[910:970, 1510:1570].mean() > 0.5) == is_seen
+
+
+@pytest.mark.parametrize(
+    ("options", "is_found"),
+    [({}, True), ({"model": Unsure(0)}, False), ({"second_pass": False}, False)],
+)
+def test_best_looks_for_who_is_far_away_by_the_smaller_network(
+    options: Mapping[str, Any], is_found: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a model of the caller's own there is none beside it."""
+    ships: dict[str, Reds] = {"portrait_best": Unsure(0), "portrait": NearReds()}
+
+    def opened(model: Any, others: Any, name: str, **more: Any) -> SegmentationNetwork:
+        return SegmentationNetwork(model or ships[name], others, name, **more)
+
+    monkeypatch.setattr("palmkit.kits.portrait.kit.SegmentationNetwork", opened)
+    image, inside = squares(*FAR_AWAY[:1])
+    kit = PortraitSegmenter(quality="best", finder_model=NearReds(finds=True), **options)
+    mask = kit.segment(image).mask
+    assert (iou(mask > 0.5, inside) > 0.9) == is_found
+    assert bool(ships["portrait"].views) == is_found
