@@ -15,8 +15,13 @@ class Finder {
  public:
   explicit Finder(const palm_kits_network* finder);
 
-  // What the network sees of a picture.
-  Picture view(Halves& picture) const { return picture.glance(network_.side()); }
+  // What the network sees of a picture, or of a part of it.
+  Picture view(Halves& picture) const {
+    return view(picture, {0, 0, picture.width(), picture.height()});
+  }
+  Picture view(Halves& picture, const Box& part) const {
+    return picture.glance(part, network_.side());
+  }
   // How likely there is somebody, with half the view's sides.
   Mask people(View view) const;
 

@@ -36,11 +36,15 @@ std::optional<Box> closer(MaskView coarse, const Box& seen) {
   return box && area_of(*box) <= kCloser * area_of(seen) ? box : std::nullopt;
 }
 
-std::vector<Box> parts_of(int width, int height, int count, double share) {
-  const int wide = static_cast<int>(std::ceil(share * width));
-  const int high = static_cast<int>(std::ceil(share * height));
-  const auto start = [count](int64_t left, int i) {
-    return static_cast<int>(left * i / (count - 1));
+std::vector<Box> parts_of(int width, int height, int count, double share, int step) {
+  const auto length_of = [share, step](int full) {
+    const int least = static_cast<int>(std::ceil(share * full));
+    return std::min((least + step - 1) / step * step, full);
+  };
+  const int wide = length_of(width), high = length_of(height);
+  const auto start = [count, step](int64_t left, int i) {
+    const int64_t exact = left * i / (count - 1);
+    return static_cast<int>(i < count - 1 ? exact / step * step : left);
   };
   std::vector<Box> parts;
   for (int row = 0; row < count; ++row) {

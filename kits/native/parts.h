@@ -14,8 +14,9 @@ std::optional<Box> people_in(MaskView coarse, const Box& seen);
 // The same, if that is little of what was seen.
 std::optional<Box> closer(MaskView coarse, const Box& seen);
 // Parts that overlap and cover a picture, row by row: `count` a side, two or more, each with this
-// share of the width and height.
-std::vector<Box> parts_of(int width, int height, int count, double share);
+// share of the width and height. step: of how many pixels their sizes are multiples, and where they
+// start, unless they end where the picture does.
+std::vector<Box> parts_of(int width, int height, int count, double share, int step);
 // The mask of a part of a picture without who reaches out of the part.
 void drop_cut(Mask& people, const Box& part, int width, int height);
 // Boxes round those that overlap, none of which overlap; of too many, one round all.

@@ -15,6 +15,7 @@ constexpr struct {
   int count;
   double share;
 } kFarParts[] = {{3, 0.6}, {4, 0.4}};
+constexpr int kFarSteps = 512;
 
 double places_of_people(const Mask& mask) {
   const auto is_inside = [](float value) { return value > 0.5f; };
@@ -77,11 +78,12 @@ PeopleSearch::Found PeopleSearch::look_closer(Halves& picture, const Box& box) c
 
 std::vector<Box> PeopleSearch::far_away(Halves& picture) const {
   const int width = picture.width(), height = picture.height();
+  int step = 1;
+  while (std::max(width, height) > kFarSteps * step) step *= 2;
   std::vector<Box> sure;
   for (const auto& [count, share] : kFarParts) {
-    for (const Box& part : parts_of(width, height, count, share)) {
-      Halves own = picture.cut(part);
-      Mask people = finder_->people(finder_->view(own));
+    for (const Box& part : parts_of(width, height, count, share, step)) {
+      Mask people = finder_->people(finder_->view(picture, part));
       drop_cut(people, part, width, height);
       const std::optional<Box> box = people_in(people, part);
       if (!box) continue;

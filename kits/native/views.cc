@@ -60,6 +60,8 @@ bool is_even(const Box& box, View image) {
   return !((box.left | box.top | box.right | box.bottom | image.width | image.height) & 1);
 }
 
+Box halved(const Box& box) { return {box.left / 2, box.top / 2, box.right / 2, box.bottom / 2}; }
+
 }  // namespace
 
 View Halves::at(size_t level) {
@@ -74,17 +76,24 @@ Picture Halves::part(Box box, int side) {
   size_t level = 0;
   while (std::min(box.width(), box.height()) >= kLeast * side && is_even(box, image)) {
     image = at(++level);
-    box = {box.left / 2, box.top / 2, box.right / 2, box.bottom / 2};
+    box = halved(box);
   }
   return shrink(image.part(box.left, box.top, box.right, box.bottom), side);
 }
 
-Picture Halves::glance(int side) {
+Picture Halves::glance(Box box, int side) {
   View image = image_;
   size_t level = 0;
+  while (std::max(box.width(), box.height()) > 2 * side && is_even(box, image)) {
+    image = at(++level);
+    box = halved(box);
+  }
+  image = image.part(box.left, box.top, box.right, box.bottom);
+  Picture smaller;
   while (std::max(image.width, image.height) > 2 * side) {
     if ((image.width | image.height) & 1) return resize(image, side, side);
-    image = at(++level);
+    smaller = half<uint8_t, 3>(image);
+    image = smaller;
   }
   Picture whole(side, side);
   resize_linear<uint8_t, 3>(image, whole.rows());

@@ -17,12 +17,8 @@ class Halves {
   int height() const { return image_.height; }
   // A part as a square.
   Picture part(Box box, int side);
-  // A part as a picture of its own.
-  Halves cut(const Box& box) const {
-    return Halves(image_.part(box.left, box.top, box.right, box.bottom));
-  }
-  // All of it as a square, quickly.
-  Picture glance(int side);
+  // The same, quickly.
+  Picture glance(Box box, int side);
 
  private:
   View at(size_t level);

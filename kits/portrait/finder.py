@@ -29,13 +29,16 @@ class Finder(MaskNetwork):
         """Open the model; None: the one that ships. options: the kit's."""
         super().__init__(model, options, "person_finder", stride=2)
 
-    def people(self, picture: Halves) -> Mask:
-        """Return how likely there is somebody: float32[n, n], 0..1, of the picture stretched."""
-        return self.glance(picture)[1]
+    def people(self, picture: Halves, part: Box | None = None) -> Mask:
+        """Return how likely there is somebody in a part of a picture, or in all of it.
 
-    def glance(self, picture: Halves) -> tuple[Image, Mask]:
+        float32[n, n], 0..1, of the part stretched.
+        """
+        return self.glance(picture, part)[1]
+
+    def glance(self, picture: Halves, part: Box | None = None) -> tuple[Image, Mask]:
         """Return what the network sees, uint8[2 * n, 2 * n, 3], and what `people` returns."""
-        view = picture.glance(self.side)
+        view = picture.glance(self.side, part)
         return view, self._mask(view)
 
     def box(self, picture: Halves) -> Box | None:

@@ -44,16 +44,19 @@ def area(box: Box) -> int:
     return (box[2] - box[0]) * (box[3] - box[1])
 
 
-def parts_of(box: Box, count: int, share: float) -> list[Box]:
+def parts_of(box: Box, count: int, share: float, step: int = 1) -> list[Box]:
     """Return parts of a box that overlap and cover it, row by row; they are a pixel at least.
 
     count: how many a side, two or more. share: how much of the box's width and height each has.
+    step: of how many pixels their sizes are multiples, and their distances from the box's left and
+    upper edges, unless they end where it does.
     """
     spans: list[list[tuple[int, int]]] = []
     for low, high in (box[::2], box[1::2]):
-        length = math.ceil(share * (high - low))
-        starts = [low + (high - low - length) * i // (count - 1) for i in range(count)]
-        spans.append([(start, start + length) for start in starts])
+        room = high - low
+        length = min(math.ceil(math.ceil(share * room) / step) * step, room)
+        starts = [(room - length) * i // (count - 1) // step * step for i in range(count - 1)]
+        spans.append([(low + start, low + start + length) for start in (*starts, room - length)])
     return [(left, top, right, bottom) for top, bottom in spans[1] for left, right in spans[0]]
 
 

@@ -69,22 +69,26 @@ class Halves:
         left, top, right, bottom = box
         return shrink(image[top:bottom, left:right], side)
 
-    def cut(self, box: Box) -> Halves:
-        """Return a part as a picture of its own."""
-        left, top, right, bottom = box
-        return Halves(self._levels[0][top:bottom, left:right])
+    def glance(self, side: int, box: Box | None = None) -> Image:
+        """Return a part, or all, as a square, quickly: at most two pixels a side are interpolated.
 
-    def glance(self, side: int) -> Image:
-        """Return all of it as a square, quickly: at most two pixels a side are interpolated."""
+        What can be is taken from halves of the whole picture.
+        """
         import cv2
 
-        image = self._levels[0]
-        level = 0
+        image, level = self._levels[0], 0
+        left, top, right, bottom = box or (0, 0, *self.size)
+        while max(right - left, bottom - top) > 2 * side and not any(
+            length % 2 for length in (left, top, right, bottom, *image.shape[:2])
+        ):
+            level += 1
+            image = self._at(level)
+            left, top, right, bottom = _halved((left, top, right, bottom))
+        image = image[top:bottom, left:right]
         while max(image.shape[:2]) > 2 * side:
             if any(length % 2 for length in image.shape[:2]):
                 return resize(image, side, side)
-            level += 1
-            image = self._at(level)
+            image = half(image)
         return cast(Image, cv2.resize(image, (side, side), interpolation=cv2.INTER_LINEAR))
 
     def _at(self, level: int) -> Image:

@@ -64,22 +64,29 @@ def test_people_are_small_where_each_of_them_is() -> None:
     assert not are_small(mask)
 
 
+@pytest.mark.parametrize("step", [1, 4])
 @pytest.mark.parametrize(("count", "share"), FAR_PARTS)
-def test_who_is_no_larger_than_two_parts_share_lies_within_one(count: int, share: float) -> None:
+def test_who_is_no_larger_than_two_parts_share_lies_within_one(
+    count: int, share: float, step: int
+) -> None:
     random = np.random.default_rng(1)
     for whole in ((0, 0, 640, 480), (7, 11, 90, 301)):
-        parts = parts_of(whole, count, share)
+        parts = parts_of(whole, count, share, step)
         assert len(set(parts)) == count * count
         size = whole[2] - whole[0], whole[3] - whole[1]
         for part in parts:
             assert part[0] >= whole[0] and part[1] >= whole[1]
             assert part[2] <= whole[2] and part[3] <= whole[3]
             assert (part[2] - part[0], part[3] - part[1]) == pytest.approx(
-                [share * length for length in size], abs=1
+                [share * length for length in size], abs=step
             )
+            for place in (0, 1):
+                assert (
+                    not (part[place] - whole[place]) % step or part[place + 2] == whole[place + 2]
+                )
         shared = share - (1 - share) / (count - 1)
         for _ in range(200):
-            wide, high = (int(shared * length) - 1 for length in size)
+            wide, high = (int(shared * length) - step for length in size)
             left = int(random.integers(whole[0], whole[2] - wide + 1))
             top = int(random.integers(whole[1], whole[3] - high + 1))
             assert any(

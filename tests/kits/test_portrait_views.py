@@ -38,6 +38,22 @@ def test_a_part_is_what_shrinking_gives(height: int, width: int) -> None:
             assert (got == wanted).all(), (box, side)
 
 
+@pytest.mark.parametrize(("height", "width"), SIZES)
+def test_a_glance_at_a_part_is_that_at_the_part_alone(height: int, width: int) -> None:
+    random = np.random.default_rng(3)
+    image = noise(height, width)
+    halves = Halves(image)
+    for number in range(30):
+        step = 16 if number % 3 else 1
+        left, right = sorted(random.integers(0, width // step + 1, 2) * step)
+        top, bottom = sorted(random.integers(0, height // step + 1, 2) * step)
+        if left == right or top == bottom:
+            continue
+        alone = Halves(image[top:bottom, left:right]).glance(48)
+        part = int(left), int(top), int(right), int(bottom)
+        np.testing.assert_array_equal(halves.glance(48, part), alone)
+
+
 @pytest.mark.parametrize(("height", "width"), [*SIZES[2:], (300, 1000)])
 def test_a_glance_is_nearly_the_mean_of_areas(height: int, width: int) -> None:
     import cv2
