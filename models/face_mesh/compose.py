@@ -2,8 +2,8 @@
 
 Few faces must stand for many. So each is drawn with another head pose and partly with another
 face's shape, by moving the pixels with the points of its mesh; then turned, shifted, stretched,
-mirrored, covered with hands, other pictures, plain shapes and masks, blurred and compressed. The
-mesh goes along with everything.
+mirrored, covered with hands, other pictures, plain shapes and masks, blurred, compressed and
+degraded. The mesh goes along with everything.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from torch.nn import functional
 from palmkit.kits.face.topology import MIRROR, POINTS
 from palmkit.models.face_mesh.indexes import LEFT_EYE, RIGHT_EYE
 from palmkit.models.face_mesh.visible import visible
+from palmkit.models.training.degrade import degraded
 from palmkit.models.training.pack import read_pack
 from palmkit.models.training.pixels import (
     Pixels,
@@ -37,6 +38,8 @@ MARGIN = 1.4
 FIELD, FIELD_WIDTH = 64, 0.022
 # Every so many pictures of a batch one shows no face, or is covered in one of these ways.
 ABSENT_EVERY, HAND_EVERY, BLOB_EVERY, MASK_EVERY = 11, 8, 6, 10
+# Share of the pictures that are degraded after that.
+DEGRADED = 0.25
 # Sets that count more or less than their number of faces.
 SET_WEIGHTS = {
     "eden": 0.6,
@@ -382,6 +385,8 @@ class Composer:
         worse = self.disturb(self.soften(images).clamp(0, 1), disturbances(count, self.device))
         is_worse = self.rarely(count, 0.75 - 0.3 * ease)[:, None, None, None] > 0
         images = torch.where(is_worse, worse, images)
+        chosen = torch.randperm(count, device=self.device)[: round(count * DEGRADED)]
+        images[chosen] = degraded(images[chosen])
         is_face = 1 - far
         is_face[absent] = 0
         trust = self.bank.trust[rows][:, None] * (0.35 + 0.65 * seen) * (1 - 0.6 * worn)

@@ -7,7 +7,8 @@ look like one; here are faces of eight pixels and more as the detector's labels 
 partly hidden, up to half of them, behind what another crop shows, crops of pictures without
 anybody, and what the detectors would take for a face there. It is a logistic regression on the
 layer's inputs, drawn towards the row that is there; its bias is set so that on the validation part
-as many larger faces pass as before. The rest of the file stays, to the bit.
+as many larger faces pass as before. `--shift` moves the bias alone. The rest of the file stays, to
+the bit.
 """
 
 from __future__ import annotations
@@ -192,6 +193,20 @@ def fitted(
     return np.append(found[:-1] / spread, found[-1] - (found[:-1] / spread * mean).sum())
 
 
+def fitted_to(seen: Seen, row: Array) -> Array:
+    """Return a row, float64[m + 1], fitted to what is of the train part, beginning with `row`."""
+    chosen = seen.part == "train"
+    kind = seen.kind[chosen]
+    weight = np.where(kind == "found", OF_FOUND, 1.0)
+    is_face = np.isin(kind, ("face", "hidden"))
+    fresh = fitted(seen.inputs[chosen], is_face, weight, seen.logits[chosen])
+    fresh[:-1] += row[:-1]
+    kept = (seen.part == "validation") & (seen.kind == "face") & (seen.side >= LARGE)
+    lost = float((seen.logits[kept] <= 0).mean())
+    fresh[-1] = -np.quantile((seen.inputs @ fresh[:-1])[kept], lost)
+    return fresh
+
+
 def with_presence(graph: Graph, row: Array) -> Graph:
     """Return the graph with this row of weights, and the bias behind them, for `presence`."""
     constants = dict(graph.constants)
@@ -228,18 +243,15 @@ def main(arguments: Iterable[str] | None = None) -> None:
     parser.add_argument("labels", type=Path, help="labels.jsonl of the face detector")
     parser.add_argument("model", type=Path, help="face_mesh.palm or face_mesh_best.palm")
     parser.add_argument("out", type=Path, help="the file that is written")
+    parser.add_argument("--shift", type=float, help="fit nothing, add this to the row's bias")
     options = parser.parse_args(None if arguments is None else list(arguments))
     graph = convert(options.model)
     seen = look(graph, options.data, read_labels(options.labels), options.out)
-    chosen = seen.part == "train"
-    kind = seen.kind[chosen]
-    weight = np.where(kind == "found", OF_FOUND, 1.0)
-    is_face = np.isin(kind, ("face", "hidden"))
-    row = fitted(seen.inputs[chosen], is_face, weight, seen.logits[chosen])
-    row[:-1] += graph.constants[WEIGHT][-1]
-    kept = (seen.part == "validation") & (seen.kind == "face") & (seen.side >= LARGE)
-    lost = float((seen.logits[kept] <= 0).mean())
-    row[-1] = -np.quantile((seen.inputs @ row[:-1])[kept], lost)
+    row = np.append(graph.constants[WEIGHT][-1], graph.constants[BIAS][-1]).astype(np.float64)
+    if options.shift is None:
+        row = fitted_to(seen, row)
+    else:
+        row[-1] += options.shift
     save(with_presence(graph, row), options.out, weights="smallest", shapes=[])
     for name, logits in (("before", seen.logits), ("after", seen.inputs @ row[:-1] + row[-1])):
         print(name, *lines(seen, logits), sep="\n  ")

@@ -141,6 +141,17 @@ def write_pack(folder: Path) -> None:
     )
 
 
+def test_a_share_of_the_crops_is_degraded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
+    from palmkit.models.face_mesh.compose import DEGRADED, Bank, Composer
+
+    monkeypatch.setattr("palmkit.models.face_mesh.compose.degraded", torch.zeros_like)
+    write_pack(tmp_path / "pack")
+    composer = Composer(Bank(tmp_path / "pack", torch.device("cpu")), 64)
+    images = composer.compose(40).images
+    assert int((images.flatten(1).amax(dim=1) == 0).sum()) == round(40 * DEGRADED)
+
+
 @pytest.mark.parametrize("network", NETWORKS)
 def test_training_resumes_to_the_same_weights(tmp_path: Path, network: str) -> None:
     torch = pytest.importorskip("torch", reason="the extra [train] is not installed")

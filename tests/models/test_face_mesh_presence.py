@@ -1,3 +1,4 @@
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -113,3 +114,39 @@ def test_what_passes_is_told_by_part_and_size() -> None:
         "dev: 1 of 1 crops, 0 of 1 found, 1 of 1 smaller faces, 0 of 1 larger faces,"
         " 1 of 1 hidden ones",
     ]
+
+
+def test_the_command_fits_the_row_or_moves_its_bias(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Fitted, it tells faces from what is found; as many larger faces pass as before."""
+    before = convert(shipped_model("face_mesh"))
+    weights, bias = (before.constants[name][-1] for name in (presence.WEIGHT, presence.BIAS))
+    random = np.random.default_rng(2)
+    kind = np.array(["face", "hidden", "crop", "found"] * 150)
+    inputs = random.normal(0, 1, (600, len(weights)))
+    inputs[:, 0] += np.where(np.isin(kind, ("face", "hidden")), 2, -2)
+    part = np.repeat(["train", "validation", "dev"], 200)
+    seen = presence.Seen(inputs, inputs @ weights + bias, kind, np.full(600, 30.0), part)
+    monkeypatch.setattr(presence, "look", lambda *_: seen)
+    (tmp_path / "labels.jsonl").touch()
+    files = [str(tmp_path), str(tmp_path / "labels.jsonl"), str(shipped_model("face_mesh"))]
+
+    def apart(logits: NDArray[np.float64]) -> float:
+        is_face = np.isin(kind, ("face", "hidden"))
+        return float((logits[is_face].mean() - logits[~is_face].mean()) / logits.std())
+
+    def made(*options: str) -> tuple[NDArray[np.float32], float]:
+        presence.main([*files, str(tmp_path / "out.palm"), *options])
+        constants = convert(tmp_path / "out.palm").constants
+        return constants[presence.WEIGHT][-1], float(constants[presence.BIAS][-1])
+
+    row, offset = made("--shift", "-1.5")
+    np.testing.assert_array_equal(row, weights)
+    assert offset == pytest.approx(bias - 1.5, abs=1e-3)
+    row, offset = made()
+    logits = inputs @ row + offset
+    kept = (part == "validation") & (kind == "face")
+    assert (logits[kept] > 0).sum() == pytest.approx((seen.logits[kept] > 0).sum(), abs=1)
+    assert apart(logits) > apart(seen.logits)
+    assert capsys.readouterr().out.count("after") == 2
