@@ -5,12 +5,21 @@
 namespace palm_kits {
 namespace {
 
-// How much finer regions of up to so many pixels are drawn than others, which are twice as fine.
-constexpr int kFinest = 4, kFine = 2, kSmall = 1 << 15;
+// How much finer regions of up to so many pixels are drawn; others are drawn twice as fine.
+constexpr struct {
+  int finer, most;
+} kFineness[] = {{8, 1 << 12}, {4, 1 << 15}};
+constexpr int kFine = 2;
 constexpr int kParts = 4;  // of a curve between two points
 
+int finer_than(int pixels) {
+  for (const auto& [finer, most] : kFineness)
+    if (pixels <= most) return finer;
+  return kFine;
+}
+
 Mask painted(int width, int height, const std::vector<Line>& loops) {
-  const int finer = width * height <= kSmall ? kFinest : kFine;
+  const int finer = finer_than(width * height);
   std::vector<Polygon> polygons;
   for (const Line& loop : loops) polygons.push_back(fixed(loop, finer));
   Bytes large(width * finer, height * finer), small(width, height);

@@ -22,7 +22,7 @@ RIGHT_CHEEK = (116, 117, 118, 101, 205, 187, 147, 123)
 # Positions are given to OpenCV in 1/16 pixel.
 _SHIFT = 4
 # How much finer, for up to how many pixels.
-_FINENESS = ((4, 1 << 15), (2, 1 << 17))
+_FINENESS = ((8, 1 << 12), (4, 1 << 15), (2, 1 << 17))
 # Points that a curve gets between two of the mesh.
 _FINER = 4
 
