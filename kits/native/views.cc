@@ -60,8 +60,6 @@ bool is_even(const Box& box, View image) {
   return !((box.left | box.top | box.right | box.bottom | image.width | image.height) & 1);
 }
 
-Box halved(const Box& box) { return {box.left / 2, box.top / 2, box.right / 2, box.bottom / 2}; }
-
 }  // namespace
 
 View Halves::at(size_t level) {
@@ -71,24 +69,25 @@ View Halves::at(size_t level) {
   return smaller_[level - 1];
 }
 
-Picture Halves::part(Box box, int side) {
+template <class IsLarge>
+View Halves::halved(Box box, IsLarge is_large) {
   View image = image_;
   size_t level = 0;
-  while (std::min(box.width(), box.height()) >= kLeast * side && is_even(box, image)) {
+  while (is_large(box.width(), box.height()) && is_even(box, image)) {
     image = at(++level);
-    box = halved(box);
+    box = {box.left / 2, box.top / 2, box.right / 2, box.bottom / 2};
   }
-  return shrink(image.part(box.left, box.top, box.right, box.bottom), side);
+  return image.part(box.left, box.top, box.right, box.bottom);
 }
 
-Picture Halves::glance(Box box, int side) {
-  View image = image_;
-  size_t level = 0;
-  while (std::max(box.width(), box.height()) > 2 * side && is_even(box, image)) {
-    image = at(++level);
-    box = halved(box);
-  }
-  image = image.part(box.left, box.top, box.right, box.bottom);
+Picture Halves::part(const Box& box, int side) {
+  const double least = kLeast * side;
+  return shrink(halved(box, [=](int wide, int high) { return std::min(wide, high) >= least; }),
+                side);
+}
+
+Picture Halves::glance(const Box& box, int side) {
+  View image = halved(box, [=](int wide, int high) { return std::max(wide, high) > 2 * side; });
   Picture smaller;
   while (std::max(image.width, image.height) > 2 * side) {
     if ((image.width | image.height) & 1) return resize(image, side, side);

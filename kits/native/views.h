@@ -16,12 +16,15 @@ class Halves {
   int width() const { return image_.width; }
   int height() const { return image_.height; }
   // A part as a square.
-  Picture part(Box box, int side);
+  Picture part(const Box& box, int side);
   // The same, quickly.
-  Picture glance(Box box, int side);
+  Picture glance(const Box& box, int side);
 
  private:
   View at(size_t level);
+  // A part, halved with the whole picture while it is large and edges are even.
+  template <class IsLarge>
+  View halved(Box box, IsLarge is_large);
   View image_;
   std::deque<Picture> smaller_;
 };

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -58,16 +58,8 @@ class Halves:
 
     def part(self, box: Box, side: int) -> Image:
         """Return a part of the picture as a square; the same as `shrink` of it."""
-        image = self._levels[0]
-        level = 0
-        while min(box[2] - box[0], box[3] - box[1]) >= LEAST * side and not any(
-            length % 2 for length in (*box, *image.shape[:2])
-        ):
-            level += 1
-            image = self._at(level)
-            box = _halved(box)
-        left, top, right, bottom = box
-        return shrink(image[top:bottom, left:right], side)
+        least = LEAST * side
+        return shrink(self._halved(box, lambda wide, high: min(wide, high) >= least), side)
 
     def glance(self, side: int, box: Box | None = None) -> Image:
         """Return a part, or all, as a square, quickly: at most two pixels a side are interpolated.
@@ -76,30 +68,33 @@ class Halves:
         """
         import cv2
 
-        image, level = self._levels[0], 0
-        left, top, right, bottom = box or (0, 0, *self.size)
-        while max(right - left, bottom - top) > 2 * side and not any(
-            length % 2 for length in (left, top, right, bottom, *image.shape[:2])
-        ):
-            level += 1
-            image = self._at(level)
-            left, top, right, bottom = _halved((left, top, right, bottom))
-        image = image[top:bottom, left:right]
+        whole = (0, 0, *self.size)
+        image = self._halved(box or whole, lambda wide, high: max(wide, high) > 2 * side)
         while max(image.shape[:2]) > 2 * side:
             if any(length % 2 for length in image.shape[:2]):
                 return resize(image, side, side)
             image = half(image)
         return cast(Image, cv2.resize(image, (side, side), interpolation=cv2.INTER_LINEAR))
 
+    def _halved(self, box: Box, is_large: Callable[[int, int], bool]) -> Image:
+        """Return a part, halved with the whole picture while it is large and edges are even.
+
+        is_large: says so of a width and a height.
+        """
+        image, level = self._levels[0], 0
+        left, top, right, bottom = box
+        while is_large(right - left, bottom - top) and not any(
+            length % 2 for length in (left, top, right, bottom, *image.shape[:2])
+        ):
+            level += 1
+            image = self._at(level)
+            left, top, right, bottom = left // 2, top // 2, right // 2, bottom // 2
+        return image[top:bottom, left:right]
+
     def _at(self, level: int) -> Image:
         if level == len(self._levels):
             self._levels.append(half(self._levels[-1]))
         return self._levels[level]
-
-
-def _halved(box: Box) -> Box:
-    left, top, right, bottom = box
-    return left // 2, top // 2, right // 2, bottom // 2
 
 
 def shrink(image: Image, side: int) -> Image:

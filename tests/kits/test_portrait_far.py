@@ -109,7 +109,7 @@ def test_beside_somebody_small_others_are_looked_for() -> None:
 def test_best_looks_for_who_is_far_away_by_the_smaller_network(
     options: Mapping[str, Any], is_found: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a model of the caller's own there is none beside it."""
+    """If the caller gives a model, no shipped network looks beside it."""
     ships: dict[str, Reds] = {"portrait_best": Unsure(0), "portrait": NearReds()}
 
     def opened(model: Any, others: Any, name: str, **more: Any) -> SegmentationNetwork:
