@@ -52,3 +52,14 @@ def test_asking_for_models_imports_only_what_a_local_answer_takes() -> None:
     assert not imported_by("import palmkit.delivery") & HEAVY
     code = "from palmkit import delivery; delivery.get('face_detector', 'local')"
     assert not imported_by(code) & (HEAVY - {"numpy", "sqlite3"})
+
+
+def test_a_command_imports_no_other_and_no_progress_bar() -> None:
+    code = "from palmkit.kits.cli import main; main(['info', '--help'])"
+    ended = f"try:\n    {code}\nexcept SystemExit:\n    print()"
+    loaded = modules_after(ended)
+    assert "palmkit.kits.cli.info" in loaded
+    others = {"argparse", "importlib.metadata", "tqdm"} | {
+        f"palmkit.kits.cli.{name}" for name in ("compress", "face", "kit", "serve", "models")
+    }
+    assert loaded & others == {"argparse"}

@@ -1,9 +1,9 @@
 """The palmkit command.
 
 A command is a file of this folder with `add(commands)`, which describes it to argparse and leaves
-its function as the default of `run`. Exit codes: 0 done, 1 something failed or the output could not
-be written, 2 usage, 130 interrupted, 141 nobody reads the output any more. A stream that is closed
-from the start is as /dev/null.
+its function as the default of `run`. Of these only the one that is called is imported. Exit codes:
+0 done, 1 something failed or the output could not be written, 2 usage, 130 interrupted, 141 nobody
+reads the output any more. A stream that is closed from the start is as /dev/null.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 # Those of the kits, as the table of kits has them, come before.
 COMMANDS = (
-    "rerank_train",
-    "rerank_evaluate",
-    "rerank_score",
+    "rerank train",
+    "rerank evaluate",
+    "rerank score",
     "batch",
     "convert",
     "export",
-    "build_runtime",
+    "build-runtime",
     "compress",
     "info",
     "check",
@@ -91,7 +91,8 @@ def _run(arguments: Sequence[str]) -> int:
     from palmkit.kits.cli.command import UsageError, meant_by
     from palmkit.kits.cli.process import complain, reason
 
-    options = parser().parse_args(_joined(arguments))
+    words = _joined(arguments)
+    options = parser(only=words[0] if words else "").parse_args(words)
     # The limit on pixels is ours; Pillow's warning would be a second line about it.
     warnings.filterwarnings("ignore", module="PIL")
     try:
@@ -107,23 +108,24 @@ def _run(arguments: Sequence[str]) -> int:
 
 def _joined(arguments: Sequence[str]) -> list[str]:
     """Return commands of two words, such as "rerank train", as one argument."""
-    two = "_".join(arguments[:2])
+    two = " ".join(arguments[:2])
     if two in COMMANDS and len(arguments) > 1:
-        return [" ".join(arguments[:2]), *arguments[2:]]
+        return [two, *arguments[2:]]
     return list(arguments)
 
 
-def parser(arranged: Callable[[Commands], Commands] | None = None) -> argparse.ArgumentParser:
+def parser(
+    arranged: Callable[[Commands], Commands] | None = None, only: str = ""
+) -> argparse.ArgumentParser:
     """Return the whole command line: every kit and every command.
 
     arranged: returns what commands are added to in place of the parser's own; names of two words,
-    such as "rerank train", are one name here.
+    such as "rerank train", are one name here. only: if it is a command, that one alone is added.
     """
     import argparse
-    import importlib
+    from importlib import import_module
 
-    from palmkit.kits.cli import kit
-    from palmkit.kits.cli.command import Parser
+    from palmkit.kits.cli.command import Parser, ShowVersion
     from palmkit.kits.table import KITS
 
     made = Parser(
@@ -132,16 +134,19 @@ def parser(arranged: Callable[[Commands], Commands] | None = None) -> argparse.A
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    made.add_argument("--version", action="version", version=f"palmkit {_version()}")
+    made.add_argument("--version", action=ShowVersion, nargs=0)
     made.set_defaults(run=_guide, usage_error=made.error)
     own = made.add_subparsers(title="commands", metavar="COMMAND")
     commands = own if arranged is None else arranged(own)
-    for name, entry in KITS.items():
-        if not entry.command:
-            kit.add(commands, name)
-    modules = dict.fromkeys(entry.command for entry in KITS.values() if entry.command)
-    for name in (*modules, *COMMANDS):
-        importlib.import_module(f"palmkit.kits.cli.{name}").add(commands)
+    # Kits without a command of their own have one that follows from their options.
+    names = dict.fromkeys(entry.command or name for name, entry in KITS.items())
+    names |= dict.fromkeys(COMMANDS)
+    for name in (only,) if only in names else names:
+        if name in KITS and not KITS[name].command:
+            import_module("palmkit.kits.cli.kit").add(commands, name)
+        else:
+            module = name.replace(" ", "_").replace("-", "_")
+            import_module(f"palmkit.kits.cli.{module}").add(commands)
     return made
 
 
@@ -151,12 +156,3 @@ def _guide(options: argparse.Namespace) -> int:
 
     print(f"{textwrap.fill(DESCRIPTION, 90)}\n\n{EXAMPLES}\n{MORE}")
     return 0
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("palmkit")
-    except PackageNotFoundError:
-        return "(not installed)"

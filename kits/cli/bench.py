@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from palmkit.kits.cli import model_files
-from palmkit.kits.cli.command import Commands, UsageError, add_command, progress_bar
+from palmkit.kits.cli.command import (
+    Commands,
+    UsageError,
+    above_bars,
+    add_command,
+    progress_bar,
+)
 from palmkit.kits.table import of_pictures
 
 if TYPE_CHECKING:
@@ -222,7 +225,7 @@ def _alone(options: argparse.Namespace) -> int:
                 )
                 # It is of the CPU's cores.
                 peak = peak_flops(threads) if options.backend == "cpu" else None
-                with _printing():
+                with above_bars():
                     _print_alone(options, path, threads, model.devices, found, peak)
     return 0
 
@@ -317,7 +320,7 @@ def _beside(options: argparse.Namespace) -> int:
         for threads in options.threads:
             lines = table.Table(titles, width)
             if not options.json:
-                with _printing():
+                with above_bars():
                     print(f"{threads} thread{'s' if threads > 1 else ''}\n{lines.head()}")
             for path, graph in graphs:
                 name = Path(path).name
@@ -337,7 +340,7 @@ def _beside(options: argparse.Namespace) -> int:
                         backend=options.backend,
                     )
                 comparisons.append(found)
-                with _printing():
+                with above_bars():
                     if options.json:
                         print(json.dumps(table.facts(found, peaks)), flush=True)
                     else:
@@ -404,7 +407,7 @@ def _kits(options: argparse.Namespace) -> int:
             for threads in options.threads:
                 lines = table.Table(titles, width)
                 if not options.json:
-                    with _printing():
+                    with above_bars():
                         print(f"{file}, {threads} core{'s' if threads > 1 else ''}")
                         print(lines.head())
                 for name in options.kits:
@@ -416,7 +419,7 @@ def _kits(options: argparse.Namespace) -> int:
 
                     found = time_job(job, picture, threads, schedule, report=report)
                     comparisons.append(found)
-                    with _printing():
+                    with above_bars():
                         if options.json:
                             facts = {"file": file, **table.facts(found, {})}
                             print(json.dumps(facts), flush=True)
@@ -426,12 +429,3 @@ def _kits(options: argparse.Namespace) -> int:
         for line in table.refusals(comparisons, titles):
             print(line)
     return 0 if all(each.ours for each in comparisons) else 1
-
-
-@contextmanager
-def _printing() -> Generator[None, None, None]:
-    """Clear the progress bar while a line is printed."""
-    from tqdm import tqdm
-
-    with tqdm.external_write_mode(file=sys.stdout):
-        yield

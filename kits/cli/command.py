@@ -6,8 +6,8 @@ import argparse
 import errno
 import os
 import sys
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, NoReturn, Protocol, TypeAlias
@@ -87,6 +87,26 @@ class Parser(argparse.ArgumentParser):
 
     def _print_message(self, message: str, file: Any = None) -> None:
         super()._print_message(shown(message), file)
+
+
+class ShowVersion(argparse.Action):
+    """Show the version and end. It is not looked up before, as argparse's own action has it."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
+        """Make the action with the arguments of argparse's."""
+        help = "show program's version number and exit"
+        super().__init__(option_strings, argparse.SUPPRESS, help=help, **options)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
+        """Show it."""
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            said = version("palmkit")
+        except PackageNotFoundError:
+            said = "(not installed)"
+        print(f"{parser.prog} {said}")
+        parser.exit()
 
 
 class Commands(Protocol):
@@ -174,6 +194,19 @@ def progress_bar(total: int | None, unit: str, quiet: bool = False) -> Any:
     return tqdm(
         total=total, unit=unit, disable=True if quiet else None, leave=False, file=sys.stderr
     )
+
+
+@contextmanager
+def above_bars() -> Generator[None]:
+    """Clear progress bars while lines are printed on standard output."""
+    # A bar takes .03 s to import: where there is none, none is looked for.
+    if "tqdm" not in sys.modules:
+        yield
+        return
+    from tqdm import tqdm
+
+    with tqdm.external_write_mode(file=sys.stdout):
+        yield
 
 
 def check_writable(target: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from palmkit.engine.errors import PalmError
+from palmkit.kits.cli.command import above_bars
 from palmkit.kits.cli.process import shown
 from palmkit.kits.image import Image, Part
 from palmkit.kits.results import PictureResult
@@ -122,9 +122,7 @@ class Frames:
 
 def print_line(line: str) -> None:
     """Print a line on standard output, above a progress bar."""
-    from tqdm import tqdm
-
-    with tqdm.external_write_mode(file=sys.stdout):
+    with above_bars():
         print(shown(line, ""), flush=True)
 
 

@@ -160,7 +160,7 @@ def interrupted(
         "enum",
         "argparse",
         "palmkit.kits.cli.command",
-        "palmkit.kits.cli.serve",
+        "palmkit.kits.cli.info",
         "numpy",
         "palmkit.engine.summary",
         "palmkit.engine._native",
