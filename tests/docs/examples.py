@@ -171,9 +171,17 @@ def docstrings(path: Path) -> tuple[tuple[str, str], ...]:
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     return tuple(
         (getattr(node, "name", ""), said)
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in _statements(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, kinds) and (said := ast.get_docstring(node))
     )
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield a node and the statements in it; expressions, the most of a tree, have none."""
+    yield node
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (ast.stmt, ast.ExceptHandler, ast.match_case)):
+            yield from _statements(child)
 
 
 def code_of(docstring: str) -> str:
