@@ -25,6 +25,7 @@ from palmkit.kits.options import Modes, kept, made_of, same_option
 from palmkit.kits.portrait import refine
 from palmkit.kits.portrait.compose import Backdrop, Background
 from palmkit.kits.portrait.finder import Finder
+from palmkit.kits.portrait.following import Following
 from palmkit.kits.portrait.held import Holding, box_with_room, held_by
 from palmkit.kits.portrait.network import MaskNetwork, SegmentationNetwork
 from palmkit.kits.portrait.on_device import OnDevice
@@ -160,6 +161,7 @@ class PortraitSegmenter(Segmenter):
         be read, ModelError for a model that cannot.
         """
         of_pictures = options.mode == "image"
+        looks = options.second_pass
 
         def opened(model: ModelSource | None, name: str) -> SegmentationNetwork:
             return SegmentationNetwork(model, options, name, is_uneven=True)
@@ -172,11 +174,10 @@ class PortraitSegmenter(Segmenter):
             of_pictures=of_pictures,
         )
         super().__init__(options, network)
-        looks = of_pictures and options.second_pass
         held, model = options.include == "held", options.held_model
         self._holding = Holding(model, options) if held else None
         finder = Finder(options.finder_model, options) if looks else None
-        is_best = of_pictures and options.quality == "best"
+        is_best = options.quality == "best"
         # Who is far away the smaller of the shipped networks sees better.
         has_far = is_best and looks and options.model is None
         far = opened(None, PORTRAIT_NETWORKS.fast) if has_far else None
@@ -186,6 +187,7 @@ class PortraitSegmenter(Segmenter):
 
     def _forget(self) -> None:
         self._steady, self._steady_things = Steady(), Steady()
+        self._following = Following(self._search, self._options.smoothing)
 
     def _mask(
         self, image: Image, area: tuple[int, int, int, int], time_s: float | None
@@ -198,23 +200,34 @@ class PortraitSegmenter(Segmenter):
     def _people(self, image: Image, area: Box, time_s: float | None) -> refine.Mask:
         """Return the mask of the people alone."""
         left, top, right, bottom = area
-        if time_s is not None:
-            frames = self._on_device.frames(image, (right - left) * (bottom - top))
-            if frames is not None:
-                return again_if_lost(lambda: self._mask_on_device(frames, image, area, time_s))
         crop = Halves(image[top:bottom, left:right])
-        whole = (0, 0, right - left, bottom - top)
         if time_s is None:
-            seen = self._search.find(crop)
-        else:
-            view = crop.part(whole, self._side)
-            coarse = refine.without_specks(self._network.infer(view))
+            return self._drawn(image, area, self._search.find(crop))
+        if not self._following.is_due(crop):
+            return self._drawn(image, area, self._following.follow(crop, time_s))
+        frames = self._on_device.frames(image, (right - left) * (bottom - top))
+        if frames is not None:
+            return again_if_lost(lambda: self._mask_on_device(frames, image, area, time_s))
+        whole = (0, 0, right - left, bottom - top)
+        view = crop.part(whole, self._side)
+        coarse = refine.without_specks(self._network.infer(view))
+        seen = self._following.begin(crop, Found(whole, view, coarse), time_s)
+        if not seen:
             seen = [Found(whole, view, self._steadied(coarse, view, area, time_s))]
+        return self._drawn(image, area, seen)
+
+    def _drawn(self, image: Image, area: Box, seen: list[Found]) -> refine.Mask:
+        """Return the mask of what is seen in parts of an area, which may overlap."""
+        left, top = area[:2]
         covered = seen[0].box == (0, 0, image.shape[1], image.shape[0])
         mask = (np.empty if covered else np.zeros)(image.shape[:2], np.float32)
         for box, view, coarse in seen:
             rows, columns = slice(top + box[1], top + box[3]), slice(left + box[0], left + box[2])
-            self._enlarge(image[rows, columns], coarse, view, mask[rows, columns])
+            place = mask[rows, columns]
+            if len(seen) == 1:
+                self._enlarge(image[rows, columns], coarse, view, place)
+            else:
+                np.maximum(place, self._enlarge(image[rows, columns], coarse, view), out=place)
         return mask
 
     def _mask_on_device(
@@ -226,6 +239,9 @@ class PortraitSegmenter(Segmenter):
         frames.send(image)
         coarse = refine.without_specks(self._network.infer(frames.see(area, steps, whole, whole)))
         view = frames.seen()
+        found = Found((0, 0, right - left, bottom - top), view, coarse)
+        if seen := self._following.begin(Halves(image[top:bottom, left:right]), found, time_s):
+            return self._drawn(image, area, seen)
         coarse = self._steadied(coarse, view, area, time_s)
         covered = (right - left, bottom - top) == (image.shape[1], image.shape[0])
         mask = (np.empty if covered else np.zeros)(image.shape[:2], np.float32)

@@ -130,7 +130,7 @@ def groups(boxes: Sequence[Box]) -> list[Box]:
     apart: list[Box] = []
     for each in boxes:
         box = each
-        while touching := [other for other in apart if _overlap(box, other)]:
+        while touching := [other for other in apart if overlap(box, other)]:
             for other in touching:
                 apart.remove(other)
                 box = _round_both(box, other)
@@ -138,8 +138,14 @@ def groups(boxes: Sequence[Box]) -> list[Box]:
     return apart if len(apart) <= MOST_GROUPS else [functools.reduce(_round_both, apart)]
 
 
-def _overlap(one: Box, other: Box) -> bool:
+def overlap(one: Box, other: Box) -> bool:
+    """Return whether two boxes share a pixel."""
     return all(one[i] < other[i + 2] and other[i] < one[i + 2] for i in (0, 1))
+
+
+def within(one: Box, other: Box) -> bool:
+    """Return whether all of a box lies in another one."""
+    return all(other[i] <= one[i] and one[i + 2] <= other[i + 2] for i in (0, 1))
 
 
 def joined(one: Box | None, other: Box | None) -> Box | None:

@@ -86,35 +86,52 @@ class PeopleSearch:
         There are several where people are far away and apart from each other.
         """
         whole = (0, 0, *picture.size)
-        if self._finder is None:
-            return [self._infer(picture, whole, None)]
-        seen = self._infer(picture, whole, self._finder.box(picture))
-        if _people(seen.mask) * area(seen.box) >= FAR * area(whole):
+        found = None if self._finder is None else self._finder.box(picture)
+        seen = self._infer(picture, whole, found)
+        if not self.has_less(picture, seen, FAR):
             return [seen]
-        boxes = self._far_away(self._finder, picture)
+        boxes = [
+            people_in(sure.mask, sure.box) or sure.box
+            for part in self.far_parts(picture)
+            if (box := self.far_box(picture, part)) and (sure := self.sure(picture, box))
+        ]
         if not boxes:
             return [seen]
         near = people_in(seen.mask, seen.box)
         return [self._infer_sure(picture, box) for box in groups([near, *boxes] if near else boxes)]
 
-    def _far_away(self, finder: Finder, picture: Halves) -> list[Box]:
-        """Return where people are who are too small in the whole picture to be seen there.
+    def has_less(self, picture: Halves, seen: Found, share: float) -> bool:
+        """Return whether less of a picture than this share is people; False without a finder."""
+        least = share * area((0, 0, *picture.size))
+        return self._finder is not None and _people(seen.mask) * area(seen.box) < least
 
-        Who is seen in several parts is there several times.
+    def far_parts(self, picture: Halves) -> list[Box]:
+        """Return the parts of a picture to glance at for people far away.
+
+        Who is seen in one may be seen in others.
         """
-        sure: list[Box] = []
         whole = (0, 0, *picture.size)
         step = 1 << ((max(picture.size) - 1) // FAR_STEPS).bit_length()
         parts = [parts_of(whole, count, share, step) for count, share in FAR_PARTS]
-        for part in itertools.chain(*parts):
-            people = finder.people(picture, part)
-            box = people_in(uncut(people, part, *picture.size), part)
-            if box is None:
-                continue
-            seen = self._infer_closer(self._network, picture, box)
-            if _is_sure(seen.mask):
-                sure.append(people_in(seen.mask, seen.box) or seen.box)
-        return sure
+        return list(itertools.chain(*parts))
+
+    def far_box(self, picture: Halves, part: Box) -> Box | None:
+        """Return where a glance at a part sees people who do not reach out of it, if there are."""
+        if self._finder is None:
+            return None
+        people = self._finder.people(picture, part)
+        return people_in(uncut(people, part, *picture.size), part)
+
+    def sure(self, picture: Halves, box: Box) -> Found | None:
+        """Return what the first network sees in a box, where it is sure of somebody."""
+        seen = self._infer_closer(self._network, picture, box)
+        return seen if _is_sure(seen.mask) else None
+
+    def look(self, picture: Halves, box: Box) -> Found:
+        """Return what the network of all pictures says of all of a box, in one look."""
+        network = self._best if self._best is not None and self._is_best else self._network
+        view, said = self._look(network, picture, box)
+        return Found(box, view, refine.without_specks(said))
 
     def _infer_sure(self, picture: Halves, box: Box) -> Found:
         """Return what is in a box where somebody far away is.

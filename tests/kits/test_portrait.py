@@ -109,7 +109,7 @@ def test_the_best_quality_also_sees_all_and_mirror_images(finder: Reds) -> None:
     assert np.median(mask[left]) == pytest.approx(np.median(mask[right]), abs=0.04)
     network.views.clear()
     with PortraitSegmenter("video", model=network, quality="best") as frames:
-        frames.segment(image)
+        frames.segment(scene(240, 240)[0])
     assert len(network.views) == 1
 
 
@@ -137,7 +137,7 @@ def test_where_the_first_network_is_in_doubt_the_best_one_looks(finder: Reds) ->
     assert (once, again) == (1, 4) and mask.max() > 0.95 and iou(mask > 0.5, inside) > 0.8
     assert looks(doubtful, quality="fast")[:2] == (1, 0)
     assert looks(doubtful, quality="best")[:2] == (4, 0)
-    assert looks(doubtful, mode="video")[:2] == (1, 0)
+    assert looks(doubtful, mode="video")[1] == 0
     alone = PortraitSegmenter(model=doubtful, finder_model=finder, refine=False)
     assert alone.segment(image).mask.max() < 0.8
     # Who is hardly there at all is not nobody before the best network says so.
@@ -257,7 +257,7 @@ def test_where_nobody_is_found_the_picture_is_looked_at_whole(reds: Reds, finder
 
 
 def test_frames_of_videos_are_looked_at_once(reds: Reds, finder: Reds) -> None:
-    image, _ = small_disc()
+    image, _ = scene(240, 240)
     segmenter = PortraitSegmenter("video", model=reds, finder_model=finder)
     for number in range(3):
         segmenter.segment(image)

@@ -37,9 +37,6 @@ def test_people_far_away_are_seen_in_parts(
         model=network, best_model=best, finder_model=finder, second_pass=False
     )
     assert without.segment(image).coverage == 0
-    finder.views.clear()
-    with PortraitSegmenter("video", model=network, finder_model=finder) as frames:
-        assert frames.segment(image).coverage == 0 and not finder.views
 
 
 def test_whoever_reaches_out_of_a_part_is_not_seen_in_it() -> None:
