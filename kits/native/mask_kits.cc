@@ -1,9 +1,13 @@
 // The kits of masks, as palmkit.kits.portrait.kit and hair.
+#include <algorithm>
 #include <memory>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "calls.h"
 #include "finder.h"
+#include "following.h"
 #include "people_search.h"
 #include "planes.h"
 #include "refine.h"
@@ -23,25 +27,48 @@ class PortraitKit : public Segmenter {
       : Segmenter(options, portrait, "portrait"),
         search_(
             side_, [this](View view) { return infer_clean(view); },
-            options.is_video || !options.second_pass ? nullptr : finder) {}
+            options.second_pass ? finder : nullptr),
+        following_(search_, options.is_smooth) {}
 
   void run(View image, const palm_kits_part* part, const palm_kits_frame* frame,
            Rows<float, 1> mask) {
     const Box area = clipped(part, image);
     const std::optional<double> time_s = tick(frame);
     Halves picture(palm_kits::part_of(image, area));
-    std::vector<PeopleSearch::Found> seen = search_.find(picture);
-    if (time_s && options_.is_smooth)
-      steady_.update(seen[0].mask, seen[0].view, part_of_box(area), *time_s);
+    const std::vector<PeopleSearch::Found> seen =
+        time_s ? find_in_frame(picture, area, *time_s) : search_.find(picture);
     if (!(seen[0].box == Box{0, 0, image.width, image.height})) fill(mask, 0);
     for (const auto& [box, view, coarse] : seen) {
       const Box to{area.left + box.left, area.top + box.top, area.left + box.right,
                    area.top + box.bottom};
-      enlarge(palm_kits::part_of(image, to), coarse, view, part_of(mask, to));
+      const View part = palm_kits::part_of(image, to);
+      if (seen.size() == 1) {
+        enlarge(part, coarse, view, part_of(mask, to));
+        continue;
+      }
+      // They may overlap.
+      Mask fine(part.width, part.height);
+      enlarge(part, coarse, view, fine.rows());
+      for (int row = 0; row < part.height; ++row)
+        for (int i = 0; i < part.width; ++i) {
+          float& value = mask.row(to.top + row)[to.left + i];
+          value = std::max(value, fine.row(row)[i]);
+        }
     }
   }
 
  private:
+  std::vector<PeopleSearch::Found> find_in_frame(Halves& picture, const Box& area, double time_s) {
+    if (!following_.is_due(picture)) return following_.follow(picture, time_s);
+    PeopleSearch::Found whole = search_.look(picture, {0, 0, picture.width(), picture.height()});
+    std::vector<PeopleSearch::Found> seen = following_.begin(picture, whole, time_s);
+    if (seen.empty()) {
+      if (options_.is_smooth) steady_.update(whole.mask, whole.view, part_of_box(area), time_s);
+      seen.push_back(std::move(whole));
+    }
+    return seen;
+  }
+
   Mask infer_clean(View view) const {
     Mask mask = infer(view);
     // Along outlines the network's values go up and down from one pixel to the next.
@@ -51,6 +78,7 @@ class PortraitKit : public Segmenter {
   }
 
   const PeopleSearch search_;
+  Following following_;
   Steady steady_;
 };
 

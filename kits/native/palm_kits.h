@@ -437,9 +437,9 @@ PALM_KITS_API palm_kits_status palm_kits_hands_run(palm_kits_hands *kit,
                                                    palm_kits_hand *hands, palm_kits_list *found);
 
 /* Finds the people of a picture, pixel by pixel. portrait: input image, output mask. finder, of the
- * same kind with half the sides for its mask, says in pictures where to look closer; NULL: the
- * whole picture is looked at, as of videos always. mask: as large as the picture, 0 outside the
- * part. */
+ * same kind with half the sides for its mask, says where to look closer, in videos at small people,
+ * who are followed; NULL: the whole picture is looked at. mask: as large as the picture, 0 outside
+ * the part. */
 typedef struct palm_kits_portrait palm_kits_portrait;
 PALM_KITS_API palm_kits_status palm_kits_portrait_create(const palm_kits_network *portrait,
                                                          const palm_kits_network *finder,

@@ -18,11 +18,17 @@ Box round_both(const Box& a, const Box& b) {
           std::max(a.bottom, b.bottom)};
 }
 
-bool overlap(const Box& a, const Box& b) {
-  return a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+}  // namespace
+
+bool overlap(const Box& one, const Box& other) {
+  return one.left < other.right && other.left < one.right && one.top < other.bottom &&
+         other.top < one.bottom;
 }
 
-}  // namespace
+bool is_within(const Box& one, const Box& other) {
+  return other.left <= one.left && one.right <= other.right && other.top <= one.top &&
+         one.bottom <= other.bottom;
+}
 
 std::optional<Box> people_in(MaskView coarse, const Box& seen) {
   const std::optional<Box> box = box_of_people(coarse, seen.width(), seen.height());

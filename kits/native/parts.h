@@ -13,6 +13,9 @@ inline double area_of(const Box& box) { return static_cast<double>(box.width()) 
 std::optional<Box> people_in(MaskView coarse, const Box& seen);
 // The same, if that is little of what was seen.
 std::optional<Box> closer(MaskView coarse, const Box& seen);
+// Whether two boxes share a pixel; whether all of one lies in the other.
+bool overlap(const Box& one, const Box& other);
+bool is_within(const Box& one, const Box& other);
 // Parts that overlap and cover a picture, row by row: `count` a side, two or more, each with this
 // share of the width and height. step: of how many pixels their sizes are multiples, and where they
 // start, unless they end where the picture does.

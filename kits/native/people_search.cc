@@ -9,7 +9,7 @@ namespace palm_kits {
 namespace {
 
 // These are the numbers of palmkit.kits.portrait.search, which says what each means.
-constexpr double kFar = 0.01, kFarDoubt = 0.3;
+constexpr double kFarDoubt = 0.3;
 constexpr float kFarSure = 0.998f;
 constexpr struct {
   int count;
@@ -51,9 +51,14 @@ std::vector<PeopleSearch::Found> PeopleSearch::find(Halves& picture) const {
   }
   const std::optional<Box> people = people_in(finder_->people(finder_->view(picture)), whole);
   Found seen = look_closer(picture, people.value_or(whole));
-  const double share = places_of_people(seen.mask) / static_cast<double>(seen.mask.size());
   std::vector<Box> boxes;
-  if (share * area_of(seen.box) < kFar * area_of(whole)) boxes = far_away(picture);
+  if (has_less(picture, seen, kFar)) {
+    for (const Box& part : far_parts(picture)) {
+      const std::optional<Box> box = far_box(picture, part);
+      const std::optional<Found> far = box ? sure(picture, *box) : std::nullopt;
+      if (far) boxes.push_back(people_in(far->mask, far->box).value_or(far->box));
+    }
+  }
   if (boxes.empty()) {
     all.push_back(std::move(seen));
     return all;
@@ -76,22 +81,33 @@ PeopleSearch::Found PeopleSearch::look_closer(Halves& picture, const Box& box) c
   return nearer ? look(picture, *nearer) : seen;
 }
 
-std::vector<Box> PeopleSearch::far_away(Halves& picture) const {
+bool PeopleSearch::has_less(const Halves& picture, const Found& seen, double share) const {
+  const double people = places_of_people(seen.mask) / static_cast<double>(seen.mask.size());
+  const Box whole{0, 0, picture.width(), picture.height()};
+  return finder_ && people * area_of(seen.box) < share * area_of(whole);
+}
+
+std::vector<Box> PeopleSearch::far_parts(const Halves& picture) const {
   const int width = picture.width(), height = picture.height();
   int step = 1;
   while (std::max(width, height) > kFarSteps * step) step *= 2;
-  std::vector<Box> sure;
+  std::vector<Box> all;
   for (const auto& [count, share] : kFarParts) {
-    for (const Box& part : parts_of(width, height, count, share, step)) {
-      Mask people = finder_->people(finder_->view(picture, part));
-      drop_cut(people, part, width, height);
-      const std::optional<Box> box = people_in(people, part);
-      if (!box) continue;
-      const Found seen = look_closer(picture, *box);
-      if (is_sure(seen.mask)) sure.push_back(people_in(seen.mask, seen.box).value_or(seen.box));
-    }
+    const std::vector<Box> parts = parts_of(width, height, count, share, step);
+    all.insert(all.end(), parts.begin(), parts.end());
   }
-  return sure;
+  return all;
+}
+
+std::optional<Box> PeopleSearch::far_box(Halves& picture, const Box& part) const {
+  Mask people = finder_->people(finder_->view(picture, part));
+  drop_cut(people, part, picture.width(), picture.height());
+  return people_in(people, part);
+}
+
+std::optional<PeopleSearch::Found> PeopleSearch::sure(Halves& picture, const Box& box) const {
+  Found seen = look_closer(picture, box);
+  return is_sure(seen.mask) ? std::optional<Found>(std::move(seen)) : std::nullopt;
 }
 
 }  // namespace palm_kits

@@ -9,6 +9,9 @@
 
 namespace palm_kits {
 
+// Where less of a picture than this is people, others may be too far away for a look at the whole.
+constexpr double kFar = 0.01;
+
 class PeopleSearch {
  public:
   // What the network says of a view of this many pixels a side, without specks.
@@ -25,12 +28,20 @@ class PeopleSearch {
   // The parts of a picture with people, which do not overlap; one at least.
   std::vector<Found> find(Halves& picture) const;
 
- private:
+  // Whether less of a picture than this share is people; false without a finder.
+  bool has_less(const Halves& picture, const Found& seen, double share) const;
+  // The parts of a picture to glance at for people far away.
+  std::vector<Box> far_parts(const Halves& picture) const;
+  // Where a glance at a part sees people who do not reach out of it.
+  std::optional<Box> far_box(Halves& picture, const Box& part) const;
+  // What the network sees in a box, where it is sure of somebody.
+  std::optional<Found> sure(Halves& picture, const Box& box) const;
+  // What it says of all of a box, in one look.
   Found look(Halves& picture, const Box& box) const;
+
+ private:
   // Where people are in little of the box, a closer look counts.
   Found look_closer(Halves& picture, const Box& box) const;
-  std::vector<Box> far_away(Halves& picture) const;
-
   const int side_;
   const Infer infer_;
   std::optional<Finder> finder_;

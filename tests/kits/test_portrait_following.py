@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ TURN = -(-sum(count * count for count, _ in FAR_PARTS) // GLANCES)
 class Video:
     """A kit and the frames that it has seen."""
 
-    def __init__(self, least: float = 0.01, **options: bool) -> None:
+    def __init__(self, least: float = 0.01, **options: Any) -> None:
         self.network, self.finder = NearReds(), NearReds(finds=True)
         self.network.least = self.finder.least = least
         self._kit = PortraitSegmenter(
@@ -111,7 +112,8 @@ def test_people_who_come_together_are_looked_at_as_one() -> None:
         mask = video.mask(image)
         if number > EVERY:
             assert iou(mask > 0.5, inside) > 0.85
-    assert {video.looks(image) for _ in range(EVERY)} == {1, 2}
+    together, _ = squares((300, 400, 400, 200))
+    assert {video.looks(together) for _ in range(EVERY)} == {1, 2}
 
 
 def test_whoever_is_gone_is_looked_for_a_little_longer() -> None:

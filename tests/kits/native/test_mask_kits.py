@@ -1,11 +1,12 @@
 """Kits of masks in C find what those of Python find, with networks that Python runs for both."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from ctypes import byref
 from dataclasses import replace
 from itertools import islice
 from typing import Any, Literal
 
+import cv2
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -88,12 +89,49 @@ def test_people_far_away(c: Library, places: tuple[tuple[int, int, int, int], ..
     assert (expected > 0.5).mean() < 0.01
 
 
-def test_portraits_of_a_video(c: Library, networks: Networks) -> None:
-    kit = MaskKit(c, "portrait", networks("portrait"), None, options("masks", is_video=1))
-    with kits.PortraitSegmenter("video") as segmenter:
+@pytest.mark.parametrize("looks", [True, False])
+def test_portraits_of_a_video(c: Library, networks: Networks, looks: bool) -> None:
+    finder = networks("person_finder") if looks else None
+    kit = MaskKit(c, "portrait", networks("portrait"), finder, options("masks", is_video=1))
+    with kits.PortraitSegmenter("video", second_pass=looks) as segmenter:
         for index, picture in enumerate(islice(faces_that_cross(20), 12)):
             expected = segmenter.segment(picture, 40.0 * index).mask
             near(kit(picture, None, 40.0 * index), expected, OFF_MASK)
+
+
+def frames_of_small_people() -> Iterator[tuple[Image, int]]:
+    """Frames of one of a video, and how many people there are to be found by its end."""
+    for number in range(16):
+        yield squares((100 + 9 * number, 800, 60, 110))[0], 1
+    for number in range(8):
+        yield squares((244, 800, 60, 110), (1500 - 80 * number, 300, 200, 200))[0], 2
+    for number in range(8):
+        yield squares((244, 800, 60, 110), (900 - 80 * number, 300, 200, 200))[0], 2
+    for _ in range(6):
+        yield squares((244, 800, 60, 110), (200, 100, 900, 700))[0], 1
+    for _ in range(14):
+        yield squares()[0], 0
+    for _ in range(4):
+        yield np.ascontiguousarray(squares((700, 500, 200, 200))[0][300:, 400:]), 1
+
+
+@pytest.mark.parametrize("smoothing", [1, 0])
+def test_small_people_of_a_video(c: Library, smoothing: int) -> None:
+    reds, finder = NearReds(side=128), NearReds(side=64, finds=True)
+    made = options("masks", is_video=1, is_smooth=smoothing)
+    kit = MaskKit(c, "portrait", _network(reds), _network(finder), made)
+    python = kits.PortraitSegmenter(
+        "video", model=reds, finder_model=finder, smoothing=bool(smoothing)
+    )
+    seen: list[int] = []
+    frames = list(frames_of_small_people())
+    for index, (picture, _) in enumerate(frames):
+        expected = python.segment(picture, 40.0 * index).mask
+        near(kit(picture, None, 40.0 * index), expected, OFF_MASK)
+        count, _ = cv2.connectedComponents((expected > 0.5).astype(np.uint8))
+        seen.append(count - 1)
+    ends = np.flatnonzero(np.diff([people for _, people in frames])).tolist()
+    assert [seen[end] for end in ends] == [frames[end][1] for end in ends]
 
 
 def faces_of(faces: kits.Faces) -> Any:

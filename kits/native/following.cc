@@ -1,0 +1,148 @@
+#include "following.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "parts.h"
+#include "planes.h"
+
+namespace palm_kits {
+namespace {
+
+using Found = PeopleSearch::Found;
+
+// These are the numbers of palmkit.kits.portrait.following, which says what each means.
+constexpr double kSmall = 0.25, kLarge = 0.35, kHeldS = 0.3;
+constexpr double kRoom = 0.25, kLeastRoom = 0.08, kTimes = 2.5, kCut = 0.02;
+constexpr int kEvery = 3, kGlances = 3, kStep = 8;
+
+void stretch(double low, double length, double room, int pixels, int& from, int& to) {
+  from = std::max(static_cast<int>(std::floor((low - room * length) / kStep)) * kStep, 0);
+  to = std::min(static_cast<int>(std::ceil((low + (1 + room) * length) / kStep)) * kStep, pixels);
+}
+
+// The part of a picture round the people found in one; room: in their width and height.
+std::optional<Box> box_round(const Found& found, const Halves& picture, double room = kRoom) {
+  const Box people = bounds(above(found.mask, 0.5f));
+  if (!people.width()) return std::nullopt;
+  const double x = static_cast<double>(found.box.width()) / found.mask.width();
+  const double y = static_cast<double>(found.box.height()) / found.mask.height();
+  Box box{};
+  stretch(found.box.left + people.left * x, people.width() * x, room, picture.width(), box.left,
+          box.right);
+  stretch(found.box.top + people.top * y, people.height() * y, room, picture.height(), box.top,
+          box.bottom);
+  return box;
+}
+
+// Whether there is less room than this round people in a part of a picture.
+bool has_left(const Found& found, const Halves& picture, double room) {
+  const std::optional<Box> box = box_round(found, picture, room);
+  return box && !is_within(*box, found.box);
+}
+
+// A mask of what is seen outside of a box.
+void drop(Mask& mask, const Box& seen, const Box& box) {
+  const double x = static_cast<double>(mask.width()) / seen.width();
+  const double y = static_cast<double>(mask.height()) / seen.height();
+  const int left = static_cast<int>(std::floor((box.left - seen.left) * x));
+  const int right = static_cast<int>(std::ceil((box.right - seen.left) * x));
+  const int top = static_cast<int>(std::floor((box.top - seen.top) * y));
+  const int bottom = static_cast<int>(std::ceil((box.bottom - seen.top) * y));
+  for (int row = top; row < std::min(bottom, mask.height()); ++row)
+    std::fill(mask.row(row) + left, mask.row(row) + std::min(right, mask.width()), 0.0f);
+}
+
+}  // namespace
+
+bool Following::is_due(const Halves& picture) {
+  if (picture.width() != width_ || picture.height() != height_) people_.clear();
+  return people_.empty() || frames_ >= kEvery - 1;
+}
+
+void Following::leave() {
+  people_.clear();
+  glanced_ = 0;
+}
+
+std::vector<Found> Following::begin(Halves& picture, const Found& seen, double time_s) {
+  width_ = picture.width(), height_ = picture.height(), frames_ = -1;
+  if (!search_.has_less(picture, seen, people_.empty() ? kSmall : kLarge)) {
+    leave();
+    return {};
+  }
+  const bool is_far = search_.has_less(picture, seen, kFar);
+  std::vector<Box> found;
+  if (is_far) found = others(picture);
+  Found left{seen.box, {}, seen.mask};
+  for (const Person& person : people_) drop(left.mask, left.box, person.box);
+  if (is_far || !search_.has_less(picture, left, kFar)) {
+    const std::optional<Box> near = people_in(left.mask, left.box);
+    const std::optional<Box> box = near ? around(picture, *near) : std::nullopt;
+    if (box) {
+      found.push_back(*box);
+    } else if (!is_far) {
+      // A look at all of the frame sees what closer ones would not.
+      people_.clear();
+      return {};
+    }
+  }
+  for (const Box& box : found) people_.push_back({box, time_s, {}});
+  return follow(picture, time_s);
+}
+
+std::vector<Found> Following::follow(Halves& picture, double time_s) {
+  ++frames_;
+  // They may come together, and then are looked at as one.
+  std::vector<Box> boxes;
+  for (const Person& person : people_) boxes.push_back(person.box);
+  std::vector<Person> people;
+  for (const Box& box : groups(boxes)) {
+    const auto known = std::find_if(people_.begin(), people_.end(),
+                                    [&](const Person& each) { return each.box == box; });
+    people.push_back(known == people_.end() ? Person{box, time_s, {}} : std::move(*known));
+  }
+  people_ = std::move(people);
+  std::vector<Found> looks;
+  for (Person& person : people_) looks.push_back(look(picture, person, time_s));
+  people_.erase(std::remove_if(people_.begin(), people_.end(),
+                               [=](const Person& each) { return time_s - each.seen_s > kHeldS; }),
+                people_.end());
+  return looks;
+}
+
+std::vector<Box> Following::others(Halves& picture) {
+  std::vector<Box> found;
+  const std::vector<Box> parts = search_.far_parts(picture);
+  for (int i = 0; i < kGlances; ++i) {
+    const std::optional<Box> box = search_.far_box(picture, parts[glanced_++ % parts.size()]);
+    if (!box || std::any_of(people_.begin(), people_.end(),
+                            [&](const Person& each) { return overlap(*box, each.box); }))
+      continue;
+    if (const std::optional<Box> sure = around(picture, *box)) found.push_back(*sure);
+  }
+  return found;
+}
+
+std::optional<Box> Following::around(Halves& picture, const Box& box) const {
+  const std::optional<Found> sure = search_.sure(picture, box);
+  return sure ? box_round(*sure, picture) : std::nullopt;
+}
+
+Found Following::look(Halves& picture, Person& person, double time_s) const {
+  Found found = search_.look(picture, person.box);
+  if (has_left(found, picture, kCut)) {
+    person.box = box_round(found, picture).value_or(person.box);
+    found = search_.look(picture, person.box);
+  }
+  if (const std::optional<Box> round = box_round(found, picture)) {
+    person.seen_s = time_s;
+    if (has_left(found, picture, kLeastRoom) || area_of(found.box) > kTimes * area_of(*round))
+      person.box = *round;
+  }
+  if (is_smooth_) person.steady.update(found.mask, found.view, part_of_box(found.box), time_s);
+  return found;
+}
+
+}  // namespace palm_kits
