@@ -1,9 +1,10 @@
-"""Opacity is measured as if pictures were several times as large, masks of people far away."""
+"""Opacity of large pictures and masks of people far away are measured, in videos as well."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,8 @@ from numpy.typing import NDArray
 
 from palmkit.kits import segment_hair, segment_portrait
 from palmkit.kits.image import Image, write_image
-from palmkit.models.segmentation import evaluate, far, large
+from palmkit.models.segmentation import evaluate, far, large, pans
+from palmkit.models.segmentation.samples import Sample
 
 MODELS = Path(__file__).parents[2] / "models"
 
@@ -129,21 +131,22 @@ def test_people_far_away_have_the_share_of_the_height_that_is_asked_for(
         assert sample.picture[outside].max() <= 150 and sample.picture[outside].min() >= 89
 
 
+class Nobody:
+    """Stands for a network that sees nobody."""
+
+    def __init__(self, path: Path) -> None:
+        assert path.name == "selfie_segmentation.tflite"
+
+    def once(self, picture: Image) -> NDArray[np.float32]:
+        return np.zeros(picture.shape[:2], np.float32)
+
+
 def test_the_command_prints_how_people_far_away_are_found(
     tmp_path: Path,
     astronaut: Image,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    class Nobody:
-        """Stands for a network that sees nobody."""
-
-        def __init__(self, path: Path) -> None:
-            assert path.name == "selfie_segmentation.tflite"
-
-        def once(self, picture: Image) -> NDArray[np.float32]:
-            return np.zeros(picture.shape[:2], np.float32)
-
     monkeypatch.setattr(far, "PersonTeacher", Nobody)
     monkeypatch.setattr(far, "HEIGHTS", (1.0, 0.33))
     index_of_cutouts(tmp_path, astronaut, "dev")
@@ -168,3 +171,49 @@ def test_without_cutouts_the_command_says_what_it_expected(
     with pytest.raises(SystemExit):
         far.main([str(tmp_path), str(tmp_path)])
     assert "expected dev cut-outs and backgrounds, got none" in capsys.readouterr().err
+
+
+def test_a_window_goes_over_a_picture(tmp_path: Path, astronaut: Image) -> None:
+    index_of_cutouts(tmp_path, astronaut, "dev")
+    (sample,) = far.composed(tmp_path, 0.5)
+    frames = list(pans.clip(sample, 0.5, np.random.default_rng(0)))
+    assert {frame.picture.shape for frame in frames} == {(120, 160, 3)}
+    first, last = frames[0], frames[-1]
+    assert (first.truth == sample.truth[:120, :160]).all()
+    assert (last.truth == sample.truth[36:156, 160:]).all()
+    off = first.picture.astype(float) - sample.picture[:120, :160]
+    assert 2.5 < off.std() < 3.5
+
+
+def test_flicker_is_what_the_truth_does_not_do() -> None:
+    truth = np.zeros((20, 20), np.float32)
+    truth[5:15, 5:15] = 1
+    sample = Sample("a", np.zeros((20, 20, 3), np.uint8), truth, np.ones((20, 20), np.bool_))
+    frames = [sample] * pans.FRAMES
+    assert pans.measured(lambda _: truth, lambda _: truth, frames) == (1, 0)
+    # Half of it comes and goes.
+    masks = cycle((truth, truth * (np.arange(20) < 10)))
+    found = pans.measured(lambda _: truth, lambda _: next(masks), frames)
+    assert found == pytest.approx((0.75, 0.5))
+    moved = [sample._replace(truth=np.roll(truth, number)) for number in range(pans.FRAMES)]
+    true = iter([frame.truth for frame in moved[1:]])
+    assert pans.measured(lambda _: truth, lambda _: next(true), moved) == (1, 0)
+    assert pans.measured(lambda _: truth, lambda _: truth, frames[:1]) is None
+
+
+def test_the_command_prints_how_people_in_videos_are_found(
+    tmp_path: Path,
+    astronaut: Image,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(pans, "PersonTeacher", Nobody)
+    monkeypatch.setattr(pans, "HEIGHTS", (0.33,))
+    index_of_cutouts(tmp_path, astronaut, "dev")
+    pans.main([str(tmp_path), str(tmp_path), str(tmp_path)])
+    head, _, *lines = capsys.readouterr().out.splitlines()
+    assert head == "| | set | clips | IoU | worst tenth | below .5 | flicker |"
+    rows = [line.strip("| ").split(" | ") for line in lines]
+    small = [row for row in rows if "0.33" in row[1]]
+    assert [row[0] for row in small] == ["kit", "one look", "selfie_segmentation"]
+    assert float(small[0][3]) > 0.8 and small[2][3] == "0.000"
