@@ -15,7 +15,7 @@ using Found = PeopleSearch::Found;
 // These are the numbers of palmkit.kits.portrait.following, which says what each means.
 constexpr double kSmall = 0.25, kLarge = 0.35, kHeldS = 0.3;
 constexpr double kRoom = 0.25, kLeastRoom = 0.08, kTimes = 2.5, kCut = 0.02;
-constexpr int kEvery = 3, kGlances = 3, kStep = 8;
+constexpr int kEvery = 3, kGlances = 2, kRest = 8, kStep = 8;
 
 void stretch(double low, double length, double room, int pixels, int& from, int& to) {
   from = std::max(static_cast<int>(std::floor((low - room * length) / kStep)) * kStep, 0);
@@ -68,6 +68,10 @@ void Following::leave() {
 
 std::vector<Found> Following::begin(Halves& picture, const Found& seen, double time_s) {
   width_ = picture.width(), height_ = picture.height(), frames_ = -1;
+  if (rest_) {
+    --rest_;
+    return {};
+  }
   if (!search_.has_less(picture, seen, people_.empty() ? kSmall : kLarge)) {
     leave();
     return {};
@@ -83,8 +87,9 @@ std::vector<Found> Following::begin(Halves& picture, const Found& seen, double t
     if (box) {
       found.push_back(*box);
     } else if (!is_far) {
-      // A look at all of the frame sees what closer ones would not.
+      // A look at all of the frame sees what closer ones do not.
       people_.clear();
+      rest_ = kRest;
       return {};
     }
   }

@@ -41,6 +41,7 @@ class Following {
   // How many parts have been glanced at, and frames that follow the last that was due.
   size_t glanced_ = 0;
   int frames_ = 0;
+  int rest_ = 0;  // frames to be looked at as a whole
 };
 
 }  // namespace palm_kits

@@ -21,7 +21,10 @@ SMALL, LARGE = 0.25, 0.35
 # All of so many frames is looked at once while people are followed.
 EVERY = 3
 # So many parts of a frame in which there may be others are glanced at, the next ones later.
-GLANCES = 3
+GLANCES = 2
+# After a look at all of a frame sees somebody whom a closer one does not, so many frames are looked
+# at as a whole.
+REST = 8
 # Who is not seen any more is looked at for so long where they were.
 HELD_S = 0.3
 # The room on each side of those who are followed, in their width and height. Where it is less than
@@ -54,6 +57,8 @@ class Following:
         self._size = (0, 0)
         # How many parts have been glanced at, and frames that follow the last that was due.
         self._glanced = self._frames = 0
+        # How many frames are to be looked at as a whole.
+        self._rest = 0
 
     def is_due(self, picture: Halves) -> bool:
         """Return whether `begin` is to be called with this frame, or else `follow`."""
@@ -68,6 +73,9 @@ class Following:
         says. time_s: strictly increasing.
         """
         self._size, self._frames = picture.size, -1
+        if self._rest:
+            self._rest -= 1
+            return []
         if not self._search.has_less(picture, seen, LARGE if self._people else SMALL):
             self._people.clear()
             self._glanced = 0
@@ -82,8 +90,8 @@ class Following:
             if around:
                 found.append(around)
             elif not is_far:
-                # A look at all of the frame sees what closer ones would not.
                 self._people.clear()
+                self._rest = REST
                 return []
         self._people += [_Person(box, time_s) for box in found]
         return self.follow(picture, time_s)

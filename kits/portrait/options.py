@@ -57,8 +57,8 @@ class PortraitOptions(SegmenterOptions):
     )
     second_pass: bool = option(
         True,
-        "after a glance at a picture infer the part where people are, for a better mask in a little"
-        " more time",
+        "after a glance at a picture infer the part where people are, and follow small people in"
+        " videos, for better masks in a little more time",
         group=MASK,
         was="second_look",
     )

@@ -31,7 +31,7 @@ import argparse
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import cv2
 import numpy as np
@@ -198,8 +198,9 @@ class FirstFrame:
 
 
 def contenders(task: str, model: Path, teachers: Path) -> dict[str, Masker]:
-    """Return all masks; "palmkit kit" is the kit on a picture, "one look" as on a video frame.
+    """Return all masks; "palmkit kit" is the kit on a picture, "one look" on a video's first frame.
 
+    Of people it is without the second pass: all of the frame is looked at (`pans` has the other).
     "auto": as it comes, in the best quality where the fast one is in doubt.
     """
     from palmkit.kits import HairSegmenter, PortraitSegmenter
@@ -211,7 +212,8 @@ def contenders(task: str, model: Path, teachers: Path) -> dict[str, Masker]:
     kit = HairSegmenter if kind == "hair" else PortraitSegmenter
     quality: Quality = "best" if task == BEST[kind] else "fast"
     picture_kit = kit(model=model, quality=quality)
-    frame = kit("video", model=model, quality=quality, smoothing=False)
+    whole: dict[str, Any] = {"second_pass": False} if kind == "portrait" else {}
+    frame = kit("video", model=model, quality=quality, smoothing=False, **whole)
     found: dict[str, Masker] = {
         "palmkit": ours.once,
         "palmkit kit": lambda picture: picture_kit.segment(picture).mask,

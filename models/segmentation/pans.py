@@ -26,7 +26,7 @@ from palmkit.models.segmentation.samples import Sample, read_samples
 from palmkit.models.segmentation.scores import Masker, overlap
 from palmkit.models.segmentation.teachers import PersonTeacher
 
-FRAMES, STEP_MS = 12, 1000 / 30
+FRAMES, MEASURED = 24, 12
 # How much of the width and height the window has; in how many parts of the way down it goes.
 WINDOW, DOWN = 0.9, 0.3
 NOISE = 3.0
@@ -63,7 +63,7 @@ def measured(
     for number, frame in enumerate(frames):
         mask = (following if number else first)(frame.picture) > 0.5
         true = frame.truth > 0.5
-        if true.sum() < LEAST or number < FRAMES // 2:
+        if true.sum() < LEAST or number < FRAMES - MEASURED:
             continue
         shares.append(overlap(mask.astype(np.float32), frame))
         if before is not None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from palmkit.kits import PortraitSegmenter
 from palmkit.kits.image import Image
-from palmkit.kits.portrait.following import EVERY, GLANCES, HELD_S
+from palmkit.kits.portrait.following import EVERY, GLANCES, HELD_S, REST
 from palmkit.kits.portrait.search import FAR_PARTS
 from tests.kits.drawn_portraits import NearReds, iou, squares
 
@@ -71,6 +71,18 @@ def test_who_is_followed_takes_one_look_and_all_of_the_frame_another_at_times() 
     ) + [2]
     # Nobody else is looked for where a hundredth of the frame is people.
     assert not video.finder.views
+
+
+def test_whoever_a_closer_look_does_not_see_for_sure_is_not_followed() -> None:
+    """All of each frame is looked at, and closer again after a while."""
+    video = Video()
+    run = video.network.run
+    video.network.run = lambda inputs: {"mask": run(inputs)["mask"] * np.float32(0.9)}  # type: ignore[method-assign]
+    image, inside = squares((300, 400, 300, 300))
+    assert iou(video.mask(image) > 0.5, inside) > 0.85
+    again = len(video.network.views) - 1
+    looks = [video.looks(image) for _ in range(2 * (REST + 1))]
+    assert looks == [*[1] * REST, 1 + again] * 2
 
 
 def test_whoever_moves_out_of_what_is_looked_at_is_looked_at_again() -> None:
