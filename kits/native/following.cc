@@ -15,7 +15,7 @@ using Found = PeopleSearch::Found;
 // These are the numbers of palmkit.kits.portrait.following, which says what each means.
 constexpr double kSmall = 0.25, kLarge = 0.35, kHeldS = 0.3;
 constexpr double kRoom = 0.25, kLeastRoom = 0.08, kTimes = 2.5, kCut = 0.02;
-constexpr int kEvery = 3, kGlances = 2, kRest = 8, kStep = 8;
+constexpr int kEvery = 3, kGlances = 2, kRest = 4, kStep = 8;
 
 void stretch(double low, double length, double room, int pixels, int& from, int& to) {
   from = std::max(static_cast<int>(std::floor((low - room * length) / kStep)) * kStep, 0);
@@ -56,8 +56,12 @@ void drop(Mask& mask, const Box& seen, const Box& box) {
 
 }  // namespace
 
-bool Following::is_due(const Halves& picture) {
-  if (picture.width() != width_ || picture.height() != height_) people_.clear();
+bool Following::is_due(const Box& area) {
+  if (area_ && !(*area_ == area)) {
+    people_.clear();
+    rest_ = kRest;
+  }
+  area_ = area;
   return people_.empty() || frames_ >= kEvery - 1;
 }
 
@@ -67,7 +71,7 @@ void Following::leave() {
 }
 
 std::vector<Found> Following::begin(Halves& picture, const Found& seen, double time_s) {
-  width_ = picture.width(), height_ = picture.height(), frames_ = -1;
+  frames_ = -1;
   if (rest_) {
     --rest_;
     return {};

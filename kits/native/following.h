@@ -1,5 +1,6 @@
 #pragma once
 // Small people in a video, who are followed: palmkit.kits.portrait.following.
+#include <optional>
 #include <vector>
 
 #include "people_search.h"
@@ -12,8 +13,9 @@ class Following {
   // search: outlives it.
   Following(const PeopleSearch& search, bool is_smooth) : search_(search), is_smooth_(is_smooth) {}
 
-  // Whether `begin` is to be called with this frame, or else `follow`.
-  bool is_due(const Halves& picture);
+  // Whether `begin` is to be called with this frame, or else `follow`. area: the part of the frame
+  // that these get.
+  bool is_due(const Box& area);
   // The parts of a frame with small people, which may overlap; none where nobody is, or somebody
   // large. seen: what a look at all of the frame says.
   std::vector<PeopleSearch::Found> begin(Halves& picture, const PeopleSearch::Found& seen,
@@ -37,7 +39,7 @@ class Following {
   const PeopleSearch& search_;
   const bool is_smooth_;
   std::vector<Person> people_;
-  int width_ = 0, height_ = 0;
+  std::optional<Box> area_;
   // How many parts have been glanced at, and frames that follow the last that was due.
   size_t glanced_ = 0;
   int frames_ = 0;

@@ -59,7 +59,7 @@ class PortraitKit : public Segmenter {
 
  private:
   std::vector<PeopleSearch::Found> find_in_frame(Halves& picture, const Box& area, double time_s) {
-    if (!following_.is_due(picture)) return following_.follow(picture, time_s);
+    if (!following_.is_due(area)) return following_.follow(picture, time_s);
     PeopleSearch::Found whole = search_.look(picture, {0, 0, picture.width(), picture.height()});
     std::vector<PeopleSearch::Found> seen = following_.begin(picture, whole, time_s);
     if (seen.empty()) {

@@ -22,9 +22,9 @@ SMALL, LARGE = 0.25, 0.35
 EVERY = 3
 # So many parts of a frame in which there may be others are glanced at, the next ones later.
 GLANCES = 2
-# After a look at all of a frame sees somebody whom a closer one does not, so many frames are looked
-# at as a whole.
-REST = 8
+# So many frames are looked at as a whole after a look at all of one sees somebody whom a closer one
+# does not.
+REST = 4
 # Who is not seen any more is looked at for so long where they were.
 HELD_S = 0.3
 # The room on each side of those who are followed, in their width and height. Where it is less than
@@ -54,16 +54,21 @@ class Following:
         self._search = search
         self._smoothing = smoothing
         self._people: list[_Person] = []
-        self._size = (0, 0)
+        self._area: Box | None = None
         # How many parts have been glanced at, and frames that follow the last that was due.
         self._glanced = self._frames = 0
         # How many frames are to be looked at as a whole.
         self._rest = 0
 
-    def is_due(self, picture: Halves) -> bool:
-        """Return whether `begin` is to be called with this frame, or else `follow`."""
-        if self._size != picture.size:
+    def is_due(self, area: Box) -> bool:
+        """Return whether `begin` is to be called with this frame, or else `follow`.
+
+        area: the part of the frame that these get. Nobody is followed while it changes.
+        """
+        if self._area not in (None, area):
             self._people.clear()
+            self._rest = REST
+        self._area = area
         return not self._people or self._frames >= EVERY - 1
 
     def begin(self, picture: Halves, seen: Found, time_s: float) -> list[Found]:
@@ -72,7 +77,7 @@ class Following:
         There are none where nobody is, or somebody large. seen: what a look at all of the frame
         says. time_s: strictly increasing.
         """
-        self._size, self._frames = picture.size, -1
+        self._frames = -1
         if self._rest:
             self._rest -= 1
             return []

@@ -203,7 +203,7 @@ class PortraitSegmenter(Segmenter):
         crop = Halves(image[top:bottom, left:right])
         if time_s is None:
             return self._drawn(image, area, self._search.find(crop))
-        if not self._following.is_due(crop):
+        if not self._following.is_due(area):
             return self._drawn(image, area, self._following.follow(crop, time_s))
         frames = self._on_device.frames(image, (right - left) * (bottom - top))
         if frames is not None:

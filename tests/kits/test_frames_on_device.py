@@ -14,9 +14,10 @@ from palmkit.engine.ir import Graph, Node, Type
 from palmkit.kits import HairSegmenter, PortraitSegmenter
 from palmkit.kits.image import Image, Part
 from palmkit.kits.portrait import on_device
+from palmkit.kits.portrait.following import EVERY
 from tests.engine.backends.test_gpu import KIND, MISSING, NAME
 from tests.kits.conftest import Blobs, picture
-from tests.kits.drawn_portraits import SIDE, Reds, scene
+from tests.kits.drawn_portraits import SIDE, Reds, iou, scene
 
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"{NAME}: {MISSING}")
 
@@ -89,7 +90,7 @@ def test_portraits_are_the_same(
     noise = np.random.default_rng(0).integers(0, 20, (height, width, 3), dtype=np.uint8)
     for there_s in (np.inf, 0.0):
         choose(monkeypatch, 1.0, there_s)
-        with PortraitSegmenter("video", model=model, refine=refine) as segmenter:
+        with PortraitSegmenter("video", model=model, refine=refine, second_pass=False) as segmenter:
             for shift in (0, 3, 60):
                 frame = scene(height, width, shift)[0] + noise
                 masks.append(segmenter.segment(frame, roi=roi).mask)
@@ -97,6 +98,23 @@ def test_portraits_are_the_same(
     assert any(mask.any() for mask in masks) or roi is not None or width == 3
     for here, there in zip(masks[:3], masks[3:], strict=True):
         assert there.dtype == np.float32
+        assert np.abs(here - there).max() <= MOST_OFF
+
+
+def test_small_people_are_followed_here(
+    sent: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of every third frame is looked at, and that one is kept there."""
+    masks, frames = list[Any](), 2 * EVERY
+    for there_s in (np.inf, 0.0):
+        choose(monkeypatch, 1.0, there_s)
+        with PortraitSegmenter("video", model=reds()) as segmenter:
+            for shift in range(frames):
+                frame, inside = scene(360, 640, shift)
+                masks.append(segmenter.segment(frame).mask)
+                assert iou(masks[-1] > 0.5, inside) > 0.9
+    assert sent == [(360, 640, 3)] * 2
+    for here, there in zip(masks[:frames], masks[frames:], strict=True):
         assert np.abs(here - there).max() <= MOST_OFF
 
 
@@ -137,22 +155,25 @@ def test_it_is_chosen_where_it_is_better(
         return len(sent)
 
     choose(monkeypatch, 1.0, 0.8)
-    assert frames_sent(PortraitSegmenter("video", model=model)) == 2
+    assert frames_sent(PortraitSegmenter("video", model=model, second_pass=False)) == 2
     # A frame is sent as a whole, of which here little is looked at.
-    assert frames_sent(PortraitSegmenter("video", model=model), (0, 0, 320, 200)) == 0
+    assert (
+        frames_sent(PortraitSegmenter("video", model=model, second_pass=False), (0, 0, 320, 200))
+        == 0
+    )
     assert frames_sent(PortraitSegmenter("video", model=reds("cpu"))) == 0
     assert frames_sent(PortraitSegmenter("video", model=Reds())) == 0
     assert frames_sent(PortraitSegmenter(model=model)) == 0
     choose(monkeypatch, 1.0, 0.95)
-    assert frames_sent(PortraitSegmenter("video", model=model)) == 0
+    assert frames_sent(PortraitSegmenter("video", model=model, second_pass=False)) == 0
     choose(monkeypatch, 1.0, 0.0)
     image = np.zeros((2, on_device.LONGEST * SIDE, 3), np.uint8)
-    assert frames_sent(PortraitSegmenter("video", model=model)) == 2
+    assert frames_sent(PortraitSegmenter("video", model=model, second_pass=False)) == 2
     image = np.zeros((2, on_device.LONGEST * SIDE + 1, 3), np.uint8)
-    assert frames_sent(PortraitSegmenter("video", model=model)) == 0
+    assert frames_sent(PortraitSegmenter("video", model=model, second_pass=False)) == 0
     image = scene()[0]
     monkeypatch.setattr(GpuFrames, "is_software", True)
-    assert frames_sent(PortraitSegmenter("video", model=model)) == 0
+    assert frames_sent(PortraitSegmenter("video", model=model, second_pass=False)) == 0
 
 
 def test_both_ways_are_timed_once_for_each_size(
@@ -210,7 +231,7 @@ def test_a_lost_device_does_not_lose_the_frame(
     for lose in (False, True):
         if lose:
             monkeypatch.setattr(GpuFrames, "upsample", losing)
-        with PortraitSegmenter("video", model=reds()) as segmenter:
+        with PortraitSegmenter("video", model=reds(), second_pass=False) as segmenter:
             for shift in (0, 5, 10):
                 mask = segmenter.segment(scene(shift=shift)[0]).mask
                 (masks if lose else expected).append(mask)

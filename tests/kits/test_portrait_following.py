@@ -10,10 +10,10 @@ import pytest
 from numpy.typing import NDArray
 
 from palmkit.kits import PortraitSegmenter
-from palmkit.kits.image import Image
+from palmkit.kits.image import Image, Part
 from palmkit.kits.portrait.following import EVERY, GLANCES, HELD_S, REST
 from palmkit.kits.portrait.search import FAR_PARTS
-from tests.kits.drawn_portraits import NearReds, iou, squares
+from tests.kits.drawn_portraits import RED, NearReds, iou, squares
 
 STEP_MS = 1000 / 30
 # After so many frames all parts of a frame have been glanced at.
@@ -31,15 +31,15 @@ class Video:
         )
         self._count = 0
 
-    def mask(self, image: Image) -> NDArray[np.float32]:
+    def mask(self, image: Image, roi: Part | None = None) -> NDArray[np.float32]:
         """The next frame's."""
         self._count += 1
-        return self._kit.segment(image, self._count * STEP_MS).mask
+        return self._kit.segment(image, self._count * STEP_MS, roi=roi).mask
 
-    def looks(self, image: Image) -> int:
+    def looks(self, image: Image, roi: Part | None = None) -> int:
         """How often the network looks at the next frame."""
         before = len(self.network.views)
-        self.mask(image)
+        self.mask(image, roi)
         return len(self.network.views) - before
 
 
@@ -139,13 +139,18 @@ def test_whoever_is_gone_is_looked_for_a_little_longer() -> None:
     assert video.looks(nobody) == 1
 
 
-def test_frames_of_other_sizes_begin_anew() -> None:
+def test_nobody_is_followed_while_the_part_that_is_looked_at_changes() -> None:
     video = Video()
-    image, inside = squares((1500, 900, 200, 200))
+    image, _ = squares((1500, 900, 200, 200))
     for _ in range(4):
         video.mask(image)
-    part, inside = np.ascontiguousarray(image[850:, 1400:]), inside[850:, 1400:]
+    part, inside = np.ascontiguousarray(image[700:, 1200:]), image[700:, 1200:, 0] == RED[0]
     assert iou(video.mask(part) > 0.5, inside) > 0.85
+    assert [video.looks(part) for _ in range(REST - 1)] == [1] * (REST - 1)
+    assert video.looks(part) > 1
+    for number in range(2 * EVERY):
+        roi = (10 * number, 0, 1500, 1200)
+        assert video.looks(image, roi=roi) == 1
 
 
 def test_without_a_second_pass_all_of_each_frame_is_looked_at_once() -> None:
