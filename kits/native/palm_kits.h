@@ -352,7 +352,8 @@ typedef struct palm_kits_options {
   int32_t tile;          /* pictures also in squares of this side, for small things; 0: not */
   int32_t detect_every;  /* frames of a video from one search of the whole to the next */
   int32_t is_smooth;     /* 1: results of videos are steadied */
-  int32_t second_pass;   /* 1: what is in pictures is inferred twice, which is better */
+  int32_t second_pass;   /* 1: what is in pictures is inferred twice, which is better, and small
+                          * people in videos are followed */
   int32_t is_refined;    /* 1: masks follow the picture's edges */
   double hold_ms;        /* of a video: a gesture counts once it was held so long */
 } palm_kits_options;

@@ -10,7 +10,9 @@ export interface MaskOptions extends KitOptions {
 }
 
 export interface PortraitOptions extends MaskOptions {
-  /** After a glance at a picture infer the part where people are. */
+  /**
+   * After a glance at a picture infer the part where people are, and follow small people in videos.
+   */
   readonly second_pass?: boolean;
 }
 
