@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -141,17 +142,27 @@ def _sounding(track: Any, samples: NDArray[np.float32], silence: Any) -> list[An
 
 
 def sounds(path: Path, number: int = 0) -> NDArray[np.float32]:
-    """Return what a player lets hear of a track, from 0 on: float32[n] at RATE, silent in gaps."""
+    """Return what a player lets hear of a track, from 0 on: float32[n] at RATE, silent in gaps.
+
+    It is kept for who asks again.
+    """
+    stat = path.stat()
+    return _sounds(path, number, stat.st_mtime_ns, stat.st_size)
+
+
+@lru_cache(maxsize=32)
+def _sounds(path: Path, number: int, mtime_ns: int, size: int) -> NDArray[np.float32]:
     with av.open(str(path)) as container:
         start_s = max((container.start_time or 0) / 1e6, 0)
         heard = np.zeros(round((container.duration or 0) * RATE / 1e6) + RATE, np.float32)
+        resampler = av.AudioResampler("flt", "mono", RATE)
         for frame in container.decode(container.streams.audio[number]):
             assert frame.pts is not None and frame.time_base is not None
             at = round((float(frame.pts * frame.time_base) - start_s) * RATE)
-            resampler = av.AudioResampler("flt", "mono", RATE)
+            # Of its own rate it gives each frame as a whole, and keeps nothing for the next.
+            assert frame.sample_rate == RATE
             frame.pts = None
             made = [each.to_ndarray()[0] for each in resampler.resample(frame)]
-            made += [each.to_ndarray()[0] for each in resampler.resample(None)]
             part = np.concatenate(made)[max(-at, 0) :]
             heard[max(at, 0) : max(at, 0) + len(part)] = part
     return heard
