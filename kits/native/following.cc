@@ -15,7 +15,7 @@ using Found = PeopleSearch::Found;
 // These are the numbers of palmkit.kits.portrait.following, which says what each means.
 constexpr double kSmall = 0.25, kLarge = 0.35, kHeldS = 0.3;
 constexpr double kRoom = 0.25, kLeastRoom = 0.08, kTimes = 2.5, kCut = 0.02;
-constexpr int kEvery = 3, kGlances = 2, kRest = 4, kStep = 8;
+constexpr int kEvery = 3, kGlances = 2, kLater = 1, kRest = 4, kStep = 8;
 
 void stretch(double low, double length, double room, int pixels, int& from, int& to) {
   from = std::max(static_cast<int>(std::floor((low - room * length) / kStep)) * kStep, 0);
@@ -124,7 +124,8 @@ std::vector<Found> Following::follow(Halves& picture, double time_s) {
 std::vector<Box> Following::others(Halves& picture) {
   std::vector<Box> found;
   const std::vector<Box> parts = search_.far_parts(picture);
-  for (int i = 0; i < kGlances; ++i) {
+  const int glances = glanced_ < parts.size() ? kGlances : kLater;
+  for (int i = 0; i < glances; ++i) {
     const std::optional<Box> box = search_.far_box(picture, parts[glanced_++ % parts.size()]);
     if (!box || std::any_of(people_.begin(), people_.end(),
                             [&](const Person& each) { return overlap(*box, each.box); }))

@@ -20,8 +20,9 @@ from palmkit.kits.results import INSIDE
 SMALL, LARGE = 0.25, 0.35
 # All of so many frames is looked at once while people are followed.
 EVERY = 3
-# So many parts of a frame in which there may be others are glanced at, the next ones later.
-GLANCES = 2
+# So many parts of a frame in which there may be others are glanced at, the next ones later; and
+# when all have been.
+GLANCES, LATER = 2, 1
 # So many frames are looked at as a whole after a look at all of one sees somebody whom a closer one
 # does not.
 REST = 4
@@ -115,7 +116,7 @@ class Following:
         """Return what to look at for people far away who are not known yet."""
         found: list[Box] = []
         parts = self._search.far_parts(picture)
-        for _ in range(GLANCES):
+        for _ in range(GLANCES if self._glanced < len(parts) else LATER):
             box = self._search.far_box(picture, parts[self._glanced % len(parts)])
             self._glanced += 1
             if box and not any(overlap(box, other) for other in known):

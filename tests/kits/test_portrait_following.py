@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from palmkit.kits import PortraitSegmenter
 from palmkit.kits.image import Image, Part
-from palmkit.kits.portrait.following import EVERY, GLANCES, HELD_S, REST
+from palmkit.kits.portrait.following import EVERY, GLANCES, HELD_S, LATER, REST
 from palmkit.kits.portrait.search import FAR_PARTS
 from tests.kits.drawn_portraits import RED, NearReds, iou, squares
 
@@ -60,6 +60,17 @@ def test_somebody_far_away_is_found_in_a_turn_of_glances_and_followed() -> None:
     assert min(shares[TURN:]) > 0.85
     # A look at somebody alone shows them large.
     assert (video.network.views[-1][..., 0] > 150).mean() > 0.2
+
+
+def test_where_nobody_is_there_are_fewer_glances_after_a_turn() -> None:
+    video = Video()
+    nobody, _ = squares()
+    glances: list[int] = []
+    for _ in range(TURN + 3):
+        before = len(video.finder.views)
+        assert video.looks(nobody) == 1
+        glances.append(len(video.finder.views) - before)
+    assert glances == [GLANCES] * TURN + [LATER] * 3
 
 
 def test_who_is_followed_takes_one_look_and_all_of_the_frame_another_at_times() -> None:
