@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "parts.h"
-#include "planes.h"
+#include "views.h"
 
 namespace palm_kits {
 namespace {
@@ -15,25 +15,11 @@ using Found = PeopleSearch::Found;
 // These are the numbers of palmkit.kits.portrait.following, which says what each means.
 constexpr double kSmall = 0.25, kLarge = 0.35, kHeldS = 0.3;
 constexpr double kRoom = 0.25, kLeastRoom = 0.08, kTimes = 2.5, kCut = 0.02;
-constexpr int kEvery = 3, kGlances = 2, kLater = 1, kRest = 4, kStep = 8;
-
-void stretch(double low, double length, double room, int pixels, int& from, int& to) {
-  from = std::max(static_cast<int>(std::floor((low - room * length) / kStep)) * kStep, 0);
-  to = std::min(static_cast<int>(std::ceil((low + (1 + room) * length) / kStep)) * kStep, pixels);
-}
+constexpr int kEvery = 3, kGlances = 2, kLater = 1, kRest = 4;
 
 // The part of a picture round the people found in one; room: in their width and height.
 std::optional<Box> box_round(const Found& found, const Halves& picture, double room = kRoom) {
-  const Box people = bounds(above(found.mask, 0.5f));
-  if (!people.width()) return std::nullopt;
-  const double x = static_cast<double>(found.box.width()) / found.mask.width();
-  const double y = static_cast<double>(found.box.height()) / found.mask.height();
-  Box box{};
-  stretch(found.box.left + people.left * x, people.width() * x, room, picture.width(), box.left,
-          box.right);
-  stretch(found.box.top + people.top * y, people.height() * y, room, picture.height(), box.top,
-          box.bottom);
-  return box;
+  return box_round(found.mask, found.box, picture.width(), picture.height(), room);
 }
 
 // Whether there is less room than this round people in a part of a picture.

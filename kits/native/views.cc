@@ -18,11 +18,15 @@ constexpr double kHeadSide = 1.15, kHeadHeight = 0.4, kHeadRoom = 0.12, kNear = 
 constexpr int kStep = 8;
 constexpr size_t kMostHeads = 4;
 
-// Start and end of a stretch of a mask in a picture, with a margin, at multiples of kStep.
-void stretch(int start, int length, int places, int pixels, int& low, int& high) {
-  const double room = kRoom * length, step = static_cast<double>(kStep) * places / pixels;
-  low = std::max(static_cast<int>(std::floor((start - room) / step)) * kStep, 0);
-  high = std::min(static_cast<int>(std::ceil((start + length + room) / step)) * kStep, pixels);
+// Start and end of a stretch of a mask in a picture, with a margin, at multiples of kStep. The
+// mask's places show the picture from `begin` on, `full` pixels of it.
+void stretch(int start, int length, int places, int begin, int full, int pixels, double room,
+             int& low, int& high) {
+  const double step = static_cast<double>(kStep) * places / full;
+  const double first = start + static_cast<double>(begin) * places / full;
+  low = std::max(static_cast<int>(std::floor((first - room * length) / step)) * kStep, 0);
+  high = std::min(static_cast<int>(std::ceil((first + length + room * length) / step)) * kStep,
+                  pixels);
 }
 
 // The start nearest to this one of what lies in 0..most as far as it can.
@@ -99,15 +103,24 @@ Picture Halves::glance(const Box& box, int side) {
   return whole;
 }
 
-std::optional<Box> box_of_people(MaskView coarse, int width, int height) {
+std::optional<Box> box_round(MaskView coarse, const Box& seen, int width, int height,
+                             double room) {
   const Box found = bounds(above(coarse, 0.5f));
   if (!found.width()) return std::nullopt;
   Box box{};
-  stretch(found.left, found.width(), coarse.width, width, box.left, box.right);
-  stretch(found.top, found.height(), coarse.height, height, box.top, box.bottom);
-  const double area = static_cast<double>(box.width()) * box.height();
-  if (area >= kWhole * width * height) return Box{0, 0, width, height};
+  stretch(found.left, found.width(), coarse.width, seen.left, seen.width(), width, room, box.left,
+          box.right);
+  stretch(found.top, found.height(), coarse.height, seen.top, seen.height(), height, room, box.top,
+          box.bottom);
   return box;
+}
+
+std::optional<Box> box_of_people(MaskView coarse, int width, int height) {
+  const Box whole{0, 0, width, height};
+  const std::optional<Box> box = box_round(coarse, whole, width, height, kRoom);
+  if (!box) return std::nullopt;
+  const double area = static_cast<double>(box->width()) * box->height();
+  return area >= kWhole * width * height ? whole : *box;
 }
 
 Part square_round(const Part& box, int width, int height) {

@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from palmkit.kits.portrait.parts import area, groups, overlap, people_in, within
 from palmkit.kits.portrait.refine import Mask
 from palmkit.kits.portrait.search import FAR, Found, PeopleSearch
 from palmkit.kits.portrait.steady import Steady
-from palmkit.kits.portrait.views import STEP, Box, Halves
-from palmkit.kits.results import INSIDE
+from palmkit.kits.portrait.views import Box, Halves, box_round
 
 # Where less of a frame than this is people they are followed; those who are, until so much is.
 # Chosen on pans over development pictures: up to .06 people of half the height are seen less well,
@@ -171,16 +168,4 @@ def _box_round(found: Found, picture: Halves, room: float = ROOM) -> Box | None:
     room: round them, in their width and height; it may reach out of the part that they were found
     in.
     """
-    import cv2
-
-    start = cv2.boundingRect((found.mask > INSIDE).view(np.uint8))
-    if not start[2]:
-        return None
-    box, spans = found.box, list[tuple[int, int]]()
-    for axis, pixels in enumerate(picture.size):
-        scale = (box[axis + 2] - box[axis]) / found.mask.shape[1 - axis]
-        low, length = box[axis] + start[axis] * scale, start[axis + 2] * scale
-        first = math.floor((low - room * length) / STEP) * STEP
-        last = math.ceil((low + (1 + room) * length) / STEP) * STEP
-        spans.append((max(first, 0), min(last, pixels)))
-    return spans[0][0], spans[1][0], spans[0][1], spans[1][1]
+    return box_round(found.mask, found.box, *picture.size, room)

@@ -122,16 +122,37 @@ def shrinkings(width: int, height: int, side: int) -> list[Resizing]:
 
 def box_of_people(coarse: Mask, width: int, height: int) -> tuple[int, int, int, int] | None:
     """Return left, top, right, bottom of the people with a margin, in the picture's pixels."""
+    whole = (0, 0, width, height)
+    box = box_round(coarse, whole, width, height)
+    if box is None:
+        return None
+    left, top, right, bottom = box
+    return whole if (right - left) * (bottom - top) >= WHOLE * width * height else box
+
+
+def box_round(
+    coarse: Mask, seen: Box, width: int, height: int, room: float = ROOM
+) -> tuple[int, int, int, int] | None:
+    """Return the part of a picture round the people in a part of it; None where nobody is.
+
+    It is such that what it shows is halved exactly. coarse: float32[n, m], 0..1, of the part
+    `seen`, which the room may reach out of. width, height: of the picture. room: round the people,
+    in their width and height.
+    """
     import cv2
 
     x, y, wide, high = cv2.boundingRect((coarse > INSIDE).view(np.uint8))
     if not wide:
         return None
-    left, right = _stretch(x, wide, coarse.shape[1], width)
-    top, bottom = _stretch(y, high, coarse.shape[0], height)
-    if (right - left) * (bottom - top) >= WHOLE * width * height:
-        return 0, 0, width, height
-    return left, top, right, bottom
+    spans: list[int] = []
+    for axis, (start, length, pixels) in enumerate(((x, wide, width), (y, high, height))):
+        places, low = coarse.shape[1 - axis], seen[axis]
+        full = seen[axis + 2] - low
+        step = STEP * places / full
+        first = start + low * places / full
+        spans.append(max(math.floor((first - room * length) / step) * STEP, 0))
+        spans.append(min(math.ceil((first + length + room * length) / step) * STEP, pixels))
+    return spans[0], spans[2], spans[1], spans[3]
 
 
 def doubt(coarse: Mask) -> float:
@@ -142,15 +163,6 @@ def doubt(coarse: Mask) -> float:
     unsure = float(np.minimum(coarse, 1 - coarse).sum())
     inside = float(np.count_nonzero(coarse > INSIDE))
     return unsure / max(inside, coarse.size / 300)
-
-
-def _stretch(start: int, length: int, places: int, pixels: int) -> tuple[int, int]:
-    """Return start and end in a picture, with a margin, so that the part is halved exactly."""
-    room = ROOM * length
-    step = STEP * places / pixels
-    low = math.floor((start - room) / step) * STEP
-    high = math.ceil((start + length + room) / step) * STEP
-    return max(low, 0), min(high, pixels)
 
 
 def square_round(box: NDArray[np.float32], width: int, height: int) -> Part:
