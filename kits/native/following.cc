@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <utility>
 
 #include "parts.h"
@@ -28,16 +29,18 @@ bool has_left(const Found& found, const Halves& picture, double room) {
   return box && !is_within(*box, found.box);
 }
 
-// A mask of what is seen outside of a box.
+// Leaves what is in a box, which lies in what was seen, out of its mask.
 void drop(Mask& mask, const Box& seen, const Box& box) {
-  const double x = static_cast<double>(mask.width()) / seen.width();
-  const double y = static_cast<double>(mask.height()) / seen.height();
-  const int left = static_cast<int>(std::floor((box.left - seen.left) * x));
-  const int right = static_cast<int>(std::ceil((box.right - seen.left) * x));
-  const int top = static_cast<int>(std::floor((box.top - seen.top) * y));
-  const int bottom = static_cast<int>(std::ceil((box.bottom - seen.top) * y));
-  for (int row = top; row < std::min(bottom, mask.height()); ++row)
-    std::fill(mask.row(row) + left, mask.row(row) + std::min(right, mask.width()), 0.0f);
+  const auto place = [](int at, int places, int full) {
+    return static_cast<double>(int64_t{at} * places) / full;
+  };
+  const int wide = seen.width(), high = seen.height();
+  const int left = static_cast<int>(std::floor(place(box.left - seen.left, mask.width(), wide)));
+  const int right = static_cast<int>(std::ceil(place(box.right - seen.left, mask.width(), wide)));
+  const int top = static_cast<int>(std::floor(place(box.top - seen.top, mask.height(), high)));
+  const int bottom = static_cast<int>(std::ceil(place(box.bottom - seen.top, mask.height(), high)));
+  for (int row = top; row < bottom; ++row)
+    std::fill(mask.row(row) + left, mask.row(row) + right, 0.0f);
 }
 
 }  // namespace
@@ -51,11 +54,6 @@ bool Following::is_due(const Box& area) {
   return people_.empty() || frames_ >= kEvery - 1;
 }
 
-void Following::leave() {
-  people_.clear();
-  glanced_ = 0;
-}
-
 std::vector<Found> Following::begin(Halves& picture, const Found& seen, double time_s) {
   frames_ = -1;
   if (rest_) {
@@ -63,7 +61,8 @@ std::vector<Found> Following::begin(Halves& picture, const Found& seen, double t
     return {};
   }
   if (!search_.has_less(picture, seen, people_.empty() ? kSmall : kLarge)) {
-    leave();
+    people_.clear();
+    glanced_ = 0;
     return {};
   }
   const bool is_far = search_.has_less(picture, seen, kFar);

@@ -30,8 +30,6 @@ class Following {
     double seen_s;
     Steady steady;
   };
-  // Forgets all.
-  void leave();
   std::vector<Box> others(Halves& picture);
   std::optional<Box> around(Halves& picture, const Box& box) const;
   PeopleSearch::Found look(Halves& picture, Person& person, double time_s) const;
