@@ -96,6 +96,11 @@ def main(arguments: Iterable[str] | None = None) -> None:
         "--window", type=float, default=WINDOW, help="share of the width; less moves faster"
     )
     options = parser.parse_args(None if arguments is None else list(arguments))
+    if not 0 < options.window < 1:
+        parser.error(f"--window: expected a share above 0 and below 1, got {options.window}")
+    seen = sets(options.data, options.labels, options.part)
+    if not any(seen.values()):
+        parser.error(f"{options.data}: expected {options.part} pictures of people, got none")
     peer = PersonTeacher(options.teachers / f"{PEER}.tflite").once
     kits = [
         FirstFrame(PortraitSegmenter("video", quality=options.quality, second_pass=looks))
@@ -108,11 +113,13 @@ def main(arguments: Iterable[str] | None = None) -> None:
     }
     print("| | set | clips | IoU | worst tenth | below .5 | flicker |")
     print("|---|---|---|---|---|---|---|")
-    for name, samples in sets(options.data, options.labels, options.part).items():
+    for name, samples in seen.items():
         for masker, both in maskers.items():
             random = np.random.default_rng(0)
             clips = (clip(each, options.window, random) for each in tqdm(samples, leave=False))
             found = [of_clip for frames in clips if (of_clip := measured(*both, frames))]
+            if not found:
+                continue
             shares, changes = zip(*found, strict=True)
             told = " | ".join(f"{each:.3f}" for each in (*spread(shares)[1:], np.mean(changes)))
             print(f"| {masker} | {name} | {len(found)} | {told} |", flush=True)

@@ -217,3 +217,24 @@ def test_the_command_prints_how_people_in_videos_are_found(
     small = [row for row in rows if "0.33" in row[1]]
     assert [row[0] for row in small] == ["kit", "one look", "selfie_segmentation"]
     assert float(small[0][3]) > 0.8 and small[2][3] == "0.000"
+
+
+@pytest.mark.parametrize(
+    ("split", "window", "told"),
+    [
+        ("dev", "0", "--window: expected a share above 0 and below 1, got 0.0"),
+        ("train", "0.9", "expected dev pictures of people, got none"),
+    ],
+)
+def test_without_pictures_or_a_window_the_command_says_what_it_expected(
+    split: str,
+    window: str,
+    told: str,
+    tmp_path: Path,
+    astronaut: Image,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    index_of_cutouts(tmp_path, astronaut, split)
+    with pytest.raises(SystemExit):
+        pans.main([str(tmp_path), str(tmp_path), str(tmp_path), "--window", window])
+    assert told in capsys.readouterr().err
