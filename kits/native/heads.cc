@@ -76,7 +76,7 @@ std::vector<size_t> owners(const Squares& grid, const Meshes& faces) {
 
 // A head's squares as a part of the picture, and the mask there, without what is others'.
 HeadHair cut(MaskView mask, const Squares& grid, const Box& area, const Bytes& kept,
-             const Bytes& others, size_t row) {
+             const Bytes& others, size_t row, double per_cm) {
   const Box found = bounds(kept);
   // As far as its faint ends go, and further, so that there is background on every side.
   const int margin = kRoom + std::max(found.width(), found.height()) / 16;
@@ -86,7 +86,7 @@ HeadHair cut(MaskView mask, const Squares& grid, const Box& area, const Bytes& k
                  std::min(area.left + cells.right * grid.step, area.right),
                  std::min(area.top + cells.bottom * grid.step, area.bottom)};
   HeadHair head{row, part,
-                copied<float, 1>(mask.part(part.left, part.top, part.right, part.bottom))};
+                copied<float, 1>(mask.part(part.left, part.top, part.right, part.bottom)), per_cm};
   const int right = std::min(cells.right, grid.width), bottom = std::min(cells.bottom, grid.height);
   const Bytes near = largest(kept, square(3)), far = largest(others, square(3));
   Mask share(right - cells.left, bottom - cells.top);
@@ -199,7 +199,8 @@ std::vector<HeadHair> hair_of_heads(MaskView mask, const Meshes& faces, const In
       kept.data()[i] = is_here[static_cast<size_t>(parts.labels[i])];
       if (kept.data()[i]) others.data()[i] = 0;
     }
-    all.push_back(cut(mask, grid, area, kept, others, row));
+    const double per_cm = static_cast<double>(side_of(faces[row])) / kFaceCm;
+    all.push_back(cut(mask, grid, area, kept, others, row, per_cm));
   }
   return all;
 }

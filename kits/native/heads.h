@@ -26,11 +26,13 @@ class Wearers {
   int64_t chosen_ = -1;
 };
 
-// A head's hair: the row of its face, a part of the picture, and the mask there.
+// A head's hair: the row of its face, a part of the picture, the mask there, and how many pixels a
+// centimetre at the head is.
 struct HeadHair {
   size_t row;
   Box part;
   Mask mask;
+  double per_cm;
 };
 
 // The hair of each wearer that has some. mask: of all hair.

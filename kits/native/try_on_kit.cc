@@ -11,6 +11,7 @@
 #include "hands_in_front.h"
 #include "heads.h"
 #include "lipstick.h"
+#include "outline.h"
 #include "refine.h"
 #include "segmenter.h"
 
@@ -177,18 +178,18 @@ class TryOnKit {
     for (HeadHair& own : hair_of_heads(hair.rows(), all, rows)) {
       const palm_kits_mesh& mesh = all[own.row];
       const Box& part = own.part;
-      // A frame has no time for more than the mask.
+      // A frame has no time for more than the mask and its outline.
       if (time_s) to_coverage(own.mask);
       else work_out(view, mesh, own, area);
+      own.mask = along_outline(palm_kits::part_of(view, part), own.mask, own.per_cm);
       if (hands) {
         for (int y = 0; y < own.mask.height(); ++y)
           for (int x = 0; x < own.mask.width(); ++x)
             own.mask.row(y)[x] *= 1 - hands->row(part.top + y)[part.left + x];
       }
-      const double per_cm = std::max(mesh.face.box[2], mesh.face.box[3]) / kFaceCm;
       Memory& memory = memory_of(heads_, mesh);
       dye_hair(look.hair, picture.part(part.left, part.top, part.right, part.bottom),
-               own.mask.rows(), per_cm, memory, time_s);
+               own.mask.rows(), own.per_cm, memory, time_s);
       memory.seen_s = time_s;
     }
   }

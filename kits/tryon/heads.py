@@ -39,11 +39,15 @@ STICKY = 1.3
 
 
 class Hair(NamedTuple):
-    """A head's hair: the row of its face, a part of the picture, and the mask there, float32."""
+    """A head's hair: the row of its face, a part of the picture, and the mask there, float32.
+
+    per_cm: how many pixels a centimetre at the head is.
+    """
 
     row: int
     part: tuple[slice, slice]
     mask: Floats
+    per_cm: float
 
 
 class Wearers:
@@ -175,7 +179,7 @@ def hair_of_heads(mask: Floats, boxes: Floats, wearers: Rows) -> Iterator[Hair]:
             share = np.asarray(((near > far) | kept)[cells], np.float32)
             size = (hair.shape[1], hair.shape[0])
             hair = hair * cast(Floats, cv2.resize(share, size, interpolation=cv2.INTER_LINEAR))
-        yield Hair(row, part, hair)
+        yield Hair(row, part, hair, side / FACE_CM)
 
 
 def _distance(across: Floats, down: Floats, side: float, below: float) -> Floats:

@@ -38,10 +38,11 @@ from palmkit.kits.tryon.doubt import without_doubtful, without_hats, without_ski
 from palmkit.kits.tryon.effect import Effect
 from palmkit.kits.tryon.hair import coverage
 from palmkit.kits.tryon.hands import HandsInFront
-from palmkit.kits.tryon.heads import FACE_CM, Hair, Wearers, hair_of_heads, picked
+from palmkit.kits.tryon.heads import Hair, Wearers, hair_of_heads, picked
 from palmkit.kits.tryon.look import DeliveredLook, Look
 from palmkit.kits.tryon.moved import MovedHair
 from palmkit.kits.tryon.options import TryOnOptions
+from palmkit.kits.tryon.outline import along_outline
 from palmkit.kits.tryon.regions import soften
 
 # The detector's boxes, which the hair network's view is measured by, are so much larger than those
@@ -244,8 +245,7 @@ class TryOn(Kit[TriedOn]):
                 share = self._opacity(image, own, everybody, clip_part(image, roi), time_s)
                 if hands is not None:
                     share *= 1 - hands[own.part]
-                per_cm = float(everybody.boxes[own.row, 2:].max()) / FACE_CM
-                look.hair.dye(picture[own.part], share, per_cm, memory, time_s)
+                look.hair.dye(picture[own.part], share, own.per_cm, memory, time_s)
                 memory.seen_s = time_s
                 if covered is not None:
                     np.maximum(covered[own.part], share, out=covered[own.part])
@@ -293,18 +293,19 @@ class TryOn(Kit[TriedOn]):
     ) -> Floats:
         """Return how much of each pixel of its part is a head's hair; new."""
         assert faces.mesh is not None and faces.visibility is not None
+        part = np.ascontiguousarray(image[own.part])
         if time_s is not None:
-            # A frame has no time for more than the mask.
-            return coverage(own.mask)
+            # A frame has no time for more than the mask and its outline.
+            return along_outline(part, coverage(own.mask), own.per_cm)
         points, visibility = faces.mesh[own.row, :, :2], faces.visibility[own.row]
         corner = np.array([own.part[1].start, own.part[0].start], np.float32)
         face = heads_of(picked(faces, [own.row]))[0]
         otherwise = self._hair.otherwise(image, face, area, own.part)
         hair = without_hats(own.mask, otherwise, points - corner)
         mask = without_skin(image, own.part, hair, points, visibility)
-        part = np.ascontiguousarray(image[own.part])
         side = float((points.max(axis=0) - points.min(axis=0)).max())
-        return soften(opacity(part, without_doubtful(part, mask, side)), EDGE)
+        share = soften(opacity(part, without_doubtful(part, mask, side)), EDGE)
+        return along_outline(part, share, own.per_cm)
 
     def _memory(self, faces: Faces, row: int, time_s: float | None, what: str = "face") -> Memory:
         """Return what is remembered of a face, or of its hair; nothing in image mode."""

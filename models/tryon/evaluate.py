@@ -12,10 +12,12 @@ soft     how far the outline under platinum is as soft as the photo's own: of th
          it, each over the contrast of its two sides, the smaller over the larger
 
 Of the ratio of those gradients, dyed over own, and of the leak in percent there are also the
-quartiles: above 1 the dyed outline is sharper than the photo's own. Where the mask has no hair all
-is leaked, however little; so there is also the share of the chroma of all portraits together, each
-counted in areas of its face. And in how many pictures with a hat that the hair network has not
-learnt as one (palmkit.models.segmentation.hats) over DYED of the crown changes visibly.
+quartiles: above 1 the dyed outline is sharper than the photo's own; and of the rim: how much darker
+than both its sides the outline is under platinum, in L of CIELAB, more than in the photo. Where the
+mask has no hair all is leaked, however little; so there is also the share of the chroma of all
+portraits together, each counted in areas of its face. And in how many pictures with a hat that the
+hair network has not learnt as one (palmkit.models.segmentation.hats) over DYED of the crown changes
+visibly.
 
 The largest face wears the dye, at full opacity, as the masks are of one person. Portraits without a
 face wear nothing and are only counted.
@@ -90,13 +92,15 @@ class Portrait(NamedTuple):
 class Dyed(NamedTuple):
     """How a portrait was dyed, see the module.
 
-    ratio: of the gradients, dyed over own; None without a clear outline. distance: a kind. chroma:
-    all that changes, in CIELAB, summed over the pixels, over the area of the face's box.
+    ratio: of the gradients, dyed over own; None without a clear outline. rim: what is darker there;
+    None where the outline is not seen. distance: a kind. chroma: all that changes, in CIELAB,
+    summed over the pixels, over the area of the face's box.
     """
 
     kept: float
     reached: float
     ratio: float | None
+    rim: float | None
     distance: str
     chroma: float
 
@@ -148,11 +152,10 @@ def sharpness(lab: Floats, hair: Flags) -> float | None:
     of one side to that of the other counts, into the hair. The root of the mean square, where the
     sides differ by CONTRAST or more; None if that is nearly nowhere.
     """
-    near = max(round(TOLERANCE * math.hypot(*hair.shape)), 1)
-    (inner, first), (outer, second) = (_around(lab, side, near) for side in (hair, ~hair))
+    near = _near(hair)
+    outline, inner, outer = _outline(lab, hair)
     contrast = np.sqrt(((inner - outer) ** 2).sum(axis=2))
-    outline = grown(hair, near) & grown(~hair, near)
-    outline &= (first > SEEN) & (second > SEEN) & (contrast > CONTRAST)
+    outline &= contrast > CONTRAST
     if outline.sum() < LEAST:
         return None
     direction = (inner - outer) / np.maximum(contrast, 1e-3)[..., None]
@@ -165,6 +168,31 @@ def sharpness(lab: Floats, hair: Flags) -> float | None:
     )
     steep = np.maximum(slope, 0)[outline] / contrast[outline]
     return float(np.sqrt(np.square(steep).mean()))
+
+
+def rim(lab: Floats, hair: Flags) -> float | None:
+    """Return how much darker than both its sides the outline of the hair is on average, in L.
+
+    lab: CIELAB, float32[h, w, 3]. hair: bool[h, w]. None if both sides are seen nearly nowhere.
+    """
+    outline, inner, outer = _outline(lab, hair)
+    if outline.sum() < LEAST:
+        return None
+    darker = np.minimum(inner[..., 0], outer[..., 0]) - lab[..., 0]
+    return float(np.maximum(darker, 0)[outline].mean())
+
+
+def _near(hair: Flags) -> int:
+    """Return how far from the true outline a mask's may be, in pixels."""
+    return max(round(TOLERANCE * math.hypot(*hair.shape)), 1)
+
+
+def _outline(lab: Floats, hair: Flags) -> tuple[Flags, Floats, Floats]:
+    """Return the hair's outline where both sides are seen, and the mean colours of these."""
+    near = _near(hair)
+    (inner, first), (outer, second) = (_around(lab, side, near) for side in (hair, ~hair))
+    seen = grown(hair, near) & grown(~hair, near) & (first > SEEN) & (second > SEEN)
+    return seen, inner, outer
 
 
 def _around(lab: Floats, side: Flags, near: int) -> tuple[Floats, Floats]:
@@ -193,9 +221,11 @@ def measure(kit: TryOn, portrait: Portrait) -> Dyed | None:
     bleached = to_lab(kit.dress(picture, None, None, Look.of(hair=BLEACHED)).after)
     own, made = (sharpness(lab, portrait.hair) for lab in (before, bleached))
     ratio = None if not own or made is None else made / own
+    rims = [rim(lab, portrait.hair) for lab in (before, bleached)]
+    darker = None if rims[0] is None or rims[1] is None else rims[1] - rims[0]
     distance = kinds.distance(worn.faces.boxes[:, 2:].max(axis=1), picture)
     chroma = float(chroma_between(before, after).sum() / worn.faces.boxes[0, 2:].prod())
-    return Dyed(1 - leaked, reached, ratio, distance, chroma)
+    return Dyed(1 - leaked, reached, ratio, darker, distance, chroma)
 
 
 def dyed_hats(kit: TryOn, data: Path) -> tuple[int, int]:
@@ -258,10 +288,11 @@ def summary(found: list[tuple[list[str], Dyed]]) -> dict[str, dict[str, kinds.Sp
 
 
 def quartiles(found: list[tuple[list[str], Dyed]]) -> dict[str, list[float]]:
-    """Return the mean and the quartiles of the leak in percent, and of the ratio of gradients."""
+    """Return the mean and the quartiles of the leak in percent, the ratio of gradients, the rim."""
     values = {
         "leak, percent": [100 * (1 - dyed.kept) for _, dyed in found],
         "edge gradient, dyed over own": [dyed.ratio for _, dyed in found if dyed.ratio is not None],
+        "rim, L": [dyed.rim for _, dyed in found if dyed.rim is not None],
     }
     return {
         name: [round(float(v), 3) for v in (np.mean(each), *np.quantile(each, (0.25, 0.5, 0.75)))]

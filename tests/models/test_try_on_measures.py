@@ -21,6 +21,7 @@ from palmkit.models.tryon.evaluate import (
     leak,
     leaked_together,
     main,
+    rim,
     sharpness,
 )
 
@@ -56,8 +57,8 @@ def test_what_is_changed_beside_the_hair_has_leaked() -> None:
 
 
 def test_all_together_leak_what_they_change_in_areas_of_their_faces() -> None:
-    many = Dyed(kept=0.99, reached=1, ratio=None, distance="distance near", chroma=300)
-    little = Dyed(kept=0, reached=1, ratio=None, distance="distance near", chroma=1)
+    many = Dyed(kept=0.99, reached=1, ratio=None, rim=None, distance="distance near", chroma=300)
+    little = Dyed(kept=0, reached=1, ratio=None, rim=None, distance="distance near", chroma=1)
     assert leaked_together([([], many)]) == pytest.approx(1)
     assert leaked_together([([], many), ([], little)]) == pytest.approx(100 * 4 / 301, abs=1e-3)
     assert leaked_together([]) == 0
@@ -74,6 +75,18 @@ def test_the_sharpness_of_an_outline_is_that_of_its_edge_not_of_its_contrast() -
     assert light == pytest.approx(own, rel=0.15)
     assert hard > 1.4 * own > 1.6 * faint
     assert sharpness(painted(mask, (168, 168, 168)), hair) is None
+
+
+def test_a_rim_is_darker_than_both_its_sides() -> None:
+    hair = disk(50)
+    mask = hair.astype(np.float32)
+    clean = painted(soften(mask, 1.5), (235, 225, 200))
+    left = disk(50) & ~disk(47)
+    rimmed = np.where(left[..., None], to_lab(np.full((1, 1, 3), 40, np.uint8)), clean)
+    none, some = rim(clean, hair), rim(rimmed, hair)
+    assert none is not None and some is not None
+    assert none < 0.5 and some > 15
+    assert rim(clean, np.zeros_like(hair)) is None
 
 
 @pytest.fixture
