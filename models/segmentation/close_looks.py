@@ -4,7 +4,9 @@
 LABELS/person/NAME.png anew for training pictures without true masks, of which teachers know less
 than the network has learnt since (Xie et al., Self-training with noisy student, CVPR 2020). Where
 the index has a box of every person, each is looked at alone, with some room, and all outside of the
-boxes is known to be nobody; other pictures are looked at as the kit does.
+boxes is known to be nobody; other pictures are looked at as the kit does. Where it has boxes of
+faces, a face is somebody, whatever the network says, and what may be the body below it is looked at
+alone, too.
 """
 
 from __future__ import annotations
@@ -18,10 +20,11 @@ import numpy as np
 from tqdm import tqdm
 
 from palmkit.models.segmentation.crop import Array, Flags, Picture, edges
-from palmkit.models.segmentation.crowds import CROWDS
+from palmkit.models.segmentation.crowds import CROWDS, faces_in
 from palmkit.models.segmentation.labels import (
     INDEXES,
     SHARES,
+    body_of,
     name_of,
     people_in,
     read_rgba,
@@ -42,6 +45,8 @@ LEAST, WITHIN, BESIDE = 24, 2.0, 0.3
 DOUBTED = 0.25
 # How far an unsure answer within a person's box is trusted: more than a look at all would be.
 UNSURE, SURE = 0.5, 0.9
+# The axes of the ellipse in a face's box that is skin, whatever hair and hats do, in its own.
+SKIN = 0.7
 
 
 class CloseLooks:
@@ -81,21 +86,60 @@ class CloseLooks:
             count[y0:y1, x0:x1] += weight
         return np.asarray(total / count, np.float32), people
 
-    def label(self, picture: Picture, boxes: Sequence[Sequence[float]]) -> Array:
+    def label(
+        self,
+        picture: Picture,
+        boxes: Sequence[Sequence[float]],
+        faces: Sequence[Sequence[float]] = (),
+    ) -> Array:
         """Return target, trust and nothing to cut out, float32[h, w, 3].
 
-        boxes: of all the people x, y, w, h; none if they are not known.
+        boxes: of all the people x, y, w, h; none if they are not known. faces: of some of them.
         """
+        shape = picture.shape[:2]
+        bodies = [
+            [columns.start, rows.start, columns.stop - columns.start, rows.stop - rows.start]
+            for rows, columns in (body_of(np.asarray(face), shape) for face in faces)
+        ]
         if not boxes:
             mask = self.kit.segment(picture).mask
-            return np.dstack([mask, trust(mask), np.zeros_like(mask)])
-        mask, people = self.at_each(picture, boxes)
-        known = np.where(np.abs(2 * mask - 1) > 0.6, SURE, UNSURE)
-        # What looks like somebody outside of every box was forgotten, or is nobody.
-        outside = np.where(mask < DOUBTED, 1.0, 0.0)
-        weight = np.where(people, known, outside).astype(np.float32)
-        target = np.where(people, mask, 0).astype(np.float32)
+            weight = trust(mask)
+            if bodies:
+                near, people = self.at_each(picture, bodies)
+                mask = np.where(people, (mask + 2 * near) / 3, mask)
+                weight = np.where(people, np.maximum(_known(mask), trust(mask)), weight)
+        else:
+            mask, people = self.at_each(picture, boxes)
+            # What looks like somebody outside of every box was forgotten, or is nobody.
+            weight = np.where(people, _known(mask), np.where(mask < DOUBTED, 1.0, 0.0))
+            mask = np.where(people, mask, 0)
+        skin = _skin(faces, shape)
+        for (left, top, width, height), face in zip(bodies, faces, strict=True):
+            body = slice(top, top + height), slice(left, left + width)
+            if mask[body][_skin([face], shape)[body]].mean() < 0.5:
+                # Where a face is missed nothing is known of the body.
+                weight[body][mask[body] < 0.5] = 0
+        target = np.where(skin, 1, mask).astype(np.float32)
+        weight = np.where(skin, 1, weight).astype(np.float32)
         return np.dstack([target, weight, np.zeros_like(target)])
+
+
+def _known(mask: Array) -> Array:
+    """Return how far a close look is trusted."""
+    return np.where(np.abs(2 * mask - 1) > 0.6, np.float32(SURE), np.float32(UNSURE))
+
+
+def _skin(faces: Sequence[Sequence[float]], shape: tuple[int, ...]) -> Flags:
+    """Return where faces are that nothing hides, bool[h, w]."""
+    down, across = np.ogrid[: shape[0], : shape[1]]
+    found = np.zeros(shape[:2], np.bool_)
+    for x, y, width, height in faces:
+        off = np.hypot(
+            (across + 0.5 - x - width / 2) / max(SKIN * width / 2, 0.5),
+            (down + 0.5 - y - height / 2) / max(SKIN * height / 2, 0.5),
+        )
+        found |= off < 1
+    return found
 
 
 def read_unmasked(data: Path) -> Iterator[Row]:
@@ -111,11 +155,17 @@ def main(arguments: Iterable[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="label people by close looks of the best network")
     parser.add_argument("data", type=Path, help="folder of the indexes")
     parser.add_argument("labels", type=Path, help="folder written by labels.py")
+    parser.add_argument("--sets", help="of the pictures, with commas between; default: all")
     options: Any = parser.parse_args(None if arguments is None else list(arguments))
     looks = CloseLooks()
-    for row in tqdm(list(read_unmasked(options.data)), mininterval=5):
+    rows = list(read_unmasked(options.data))
+    if options.sets:
+        rows = [row for row in rows if row["set"] in options.sets.split(",")]
+    for row in tqdm(rows, mininterval=5):
         picture, _ = read_rgba(options.data, row["file"])
-        label = looks.label(picture, people_in(row))
+        # Of pictures of hands the index has the hands' boxes.
+        faces = faces_in(row) if row["file"].startswith("faces/") else []
+        label = looks.label(picture, people_in(row), faces)
         stored(label, options.labels / "person" / name_of(row["file"]))
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,10 +40,15 @@ def read_crowds(data: Path) -> Iterator[Crowd]:
         if row["split"] != "dev":
             continue
         picture, _ = read_rgba(data, row["file"])
-        boxes = row.get("boxes") or []
-        scores = row.get("scores") or [1.0] * len(boxes)
-        faces = [box for box, score in zip(boxes, scores, strict=True) if score >= SURE_FACE]
-        yield Crowd(picture, people_in(row), boxes_in(row, faces))
+        yield Crowd(picture, people_in(row), faces_in(row))
+
+
+def faces_in(row: Mapping[str, Any]) -> list[list[float]]:
+    """Return an index's boxes of sure faces x, y, w, h, in pixels of the picture of `read_rgba`."""
+    boxes = row.get("boxes") or []
+    scores = row.get("scores") or [1.0] * len(boxes)
+    faces = [box for box, score in zip(boxes, scores, strict=True) if score >= SURE_FACE]
+    return boxes_in(row, faces)
 
 
 def part_of(inside: Flags, box: Sequence[float], room: float) -> Flags:

@@ -35,11 +35,11 @@ SET_WEIGHTS = {
         "ccp_unlabelled": 0.05,
         "workers": 0.04,
         "aaf": 0.03,
-        "eden": 0.05,
+        "eden": 0.07,
         "maskon": 0.04,
-        "oi_crowd": 0.04,
-        "coco_crowd": 0.03,
-        "ilc2021": 0.03,
+        "oi_crowd": 0.07,
+        "coco_crowd": 0.04,
+        "ilc2021": 0.06,
         "hagrid": 0.05,
         "subhi": 0.005,
         "figaro": 0.06,
@@ -80,7 +80,6 @@ SET_WEIGHTS = {
 # How far a set's labels count in the loss; 1 where not named.
 TRUST = {
     "portrait": {
-        "eden": 0.3,
         "aaf": 0.5,
         "figaro": 0.5,
         "maskon": 0.5,

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -87,6 +88,38 @@ def test_an_unsure_answer_is_trusted_less(monkeypatch: pytest.MonkeyPatch) -> No
     target, trusted, _ = np.moveaxis(looks_at(monkeypatch).label(picture, [[10, 10, 80, 80]]), 2, 0)
     assert abs(target[50, 50] - 130 / 255) < 0.01
     assert 0 < trusted[50, 50] < 0.8
+
+
+def test_a_face_is_somebody_whose_body_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = looks_at(monkeypatch)
+    picture = np.full((200, 300, 3), 10, np.uint8)
+    # Somebody whom the network sees but for the face, and a face of whose body it sees nothing.
+    picture[56:160, 50:80] = 250
+    faces = [[55, 40, 20, 20], [200, 60, 24, 24]]
+    kit = SimpleNamespace(
+        segment=lambda image: SimpleNamespace(mask=np.zeros(image.shape[:2], np.float32))
+    )
+    monkeypatch.setattr(looks, "kit", kit, raising=False)
+    target, trusted, _ = np.moveaxis(looks.label(picture, [], faces), 2, 0)
+    for x, y, width, height in faces:
+        middle = int(y + height / 2), int(x + width / 2)
+        assert target[middle] == 1 and trusted[middle] == 1
+    assert target[70:155, 55:75].min() > 0.5 and trusted[70:155, 55:75].min() > 0.4
+    assert trusted[100:195, 200:220].max() == 0
+    # A face's corner may be none of it, and far from both nobody is.
+    assert target[61, 201] < 0.1
+    assert target[:, 110:160].max() == 0 and trusted[:, 110:160].min() == 1
+
+
+def test_faces_are_somebody_outside_of_the_boxes_of_people(monkeypatch: pytest.MonkeyPatch) -> None:
+    picture = np.full((200, 300, 3), 10, np.uint8)
+    picture[20:100, 30:60] = 250
+    target, trusted, _ = np.moveaxis(
+        looks_at(monkeypatch).label(picture, [[30, 20, 30, 80]], [[200, 60, 24, 24]]), 2, 0
+    )
+    assert target[72, 212] == 1 and trusted[72, 212] == 1
+    assert trusted[120, 212] == 0
+    assert trusted[120, 100] == 1 and target[120, 100] == 0
 
 
 def test_boxes_are_in_the_labels_pixels_and_stay_in_the_picture() -> None:
