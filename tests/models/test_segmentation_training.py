@@ -278,3 +278,15 @@ def test_the_mean_of_checkpoints_is_of_their_shares(tmp_path: Path) -> None:
         mean_weights(f"{one}=0.25,{other}=0.5")
     with pytest.raises(ValueError, match=r"expected a share after =, such as A\.pt=0\.6"):
         mean_weights(f"{one}=half,{other}=0.5")
+
+
+def test_weights_of_millions_are_cut_off_where_float16_holds_them(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
+    from palmkit.models.segmentation.export import LARGEST, mean_weights
+    from palmkit.models.segmentation.network import PORTRAIT, MaskNetwork
+
+    network = MaskNetwork(PORTRAIT)
+    torch.nn.init.constant_(network.mask.weight, -3e7)
+    torch.save({"averaged": network.state_dict()}, tmp_path / "one.pt")
+    assert mean_weights(str(tmp_path / "one.pt"))["mask.weight"].unique().tolist() == [-LARGEST]
+    assert LARGEST < 65504
