@@ -97,15 +97,12 @@ class CloseLooks:
         boxes: of all the people x, y, w, h; none if they are not known. faces: of some of them.
         """
         shape = picture.shape[:2]
-        bodies = [
-            [columns.start, rows.start, columns.stop - columns.start, rows.stop - rows.start]
-            for rows, columns in (body_of(np.asarray(face), shape) for face in faces)
-        ]
+        bodies = [body_of(np.asarray(face), shape) for face in faces]
         if not boxes:
             mask = self.kit.segment(picture).mask
             weight = trust(mask)
             if bodies:
-                near, people = self.at_each(picture, bodies)
+                near, people = self.at_each(picture, [_box(*body) for body in bodies])
                 mask = np.where(people, (mask + 2 * near) / 3, mask)
                 weight = np.where(people, np.maximum(_known(mask), trust(mask)), weight)
         else:
@@ -114,14 +111,19 @@ class CloseLooks:
             weight = np.where(people, _known(mask), np.where(mask < DOUBTED, 1.0, 0.0))
             mask = np.where(people, mask, 0)
         skin = _skin(faces, shape)
-        for (left, top, width, height), face in zip(bodies, faces, strict=True):
-            body = slice(top, top + height), slice(left, left + width)
-            if mask[body][_skin([face], shape)[body]].mean() < 0.5:
-                # Where a face is missed nothing is known of the body.
+        for body, face in zip(bodies, faces, strict=True):
+            said = mask[body][_skin([face], shape)[body]]
+            # Where a face is missed nothing is known of the body.
+            if said.size and said.mean() < 0.5:
                 weight[body][mask[body] < 0.5] = 0
         target = np.where(skin, 1, mask).astype(np.float32)
         weight = np.where(skin, 1, weight).astype(np.float32)
         return np.dstack([target, weight, np.zeros_like(target)])
+
+
+def _box(rows: slice, columns: slice) -> list[int]:
+    """Return a part of a picture as x, y, w, h."""
+    return [columns.start, rows.start, columns.stop - columns.start, rows.stop - rows.start]
 
 
 def _known(mask: Array) -> Array:
@@ -130,7 +132,7 @@ def _known(mask: Array) -> Array:
 
 
 def _skin(faces: Sequence[Sequence[float]], shape: tuple[int, ...]) -> Flags:
-    """Return where faces are that nothing hides, bool[h, w]."""
+    """Return where faces are, but for the corners of their boxes x, y, w, h; bool[h, w]."""
     down, across = np.ogrid[: shape[0], : shape[1]]
     found = np.zeros(shape[:2], np.bool_)
     for x, y, width, height in faces:

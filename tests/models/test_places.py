@@ -115,7 +115,11 @@ def test_faces_are_somebody_outside_of_the_boxes_of_people(monkeypatch: pytest.M
     picture = np.full((200, 300, 3), 10, np.uint8)
     picture[20:100, 30:60] = 250
     target, trusted, _ = np.moveaxis(
-        looks_at(monkeypatch).label(picture, [[30, 20, 30, 80]], [[200, 60, 24, 24]]), 2, 0
+        looks_at(monkeypatch).label(
+            picture, [[30, 20, 30, 80]], [[200, 60, 24, 24], [300, 60, 24, 24]]
+        ),
+        2,
+        0,
     )
     assert target[72, 212] == 1 and trusted[72, 212] == 1
     assert trusted[120, 212] == 0
