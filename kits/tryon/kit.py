@@ -292,11 +292,22 @@ class TryOn(Kit[TriedOn]):
         time_s: float | None,
     ) -> Floats:
         """Return how much of each pixel of its part is a head's hair; new."""
-        assert faces.mesh is not None and faces.visibility is not None
         part = np.ascontiguousarray(image[own.part])
+        # A frame has no time for more than the mask and its outline.
         if time_s is not None:
-            # A frame has no time for more than the mask and its outline.
-            return along_outline(part, coverage(own.mask), own.per_cm)
+            share = coverage(own.mask)
+        else:
+            share = self._worked_out(image, part, own, faces, area)
+        return along_outline(part, share, own.per_cm)
+
+    def _worked_out(
+        self, image: Image, part: Image, own: Hair, faces: Faces, area: tuple[int, int, int, int]
+    ) -> Floats:
+        """Return how much of each pixel is a head's hair, by colours and by other looks at it; new.
+
+        part: the head's part of the picture.
+        """
+        assert faces.mesh is not None and faces.visibility is not None
         points, visibility = faces.mesh[own.row, :, :2], faces.visibility[own.row]
         corner = np.array([own.part[1].start, own.part[0].start], np.float32)
         face = heads_of(picked(faces, [own.row]))[0]
@@ -304,8 +315,7 @@ class TryOn(Kit[TriedOn]):
         hair = without_hats(own.mask, otherwise, points - corner)
         mask = without_skin(image, own.part, hair, points, visibility)
         side = float((points.max(axis=0) - points.min(axis=0)).max())
-        share = soften(opacity(part, without_doubtful(part, mask, side)), EDGE)
-        return along_outline(part, share, own.per_cm)
+        return soften(opacity(part, without_doubtful(part, mask, side)), EDGE)
 
     def _memory(self, faces: Faces, row: int, time_s: float | None, what: str = "face") -> Memory:
         """Return what is remembered of a face, or of its hair; nothing in image mode."""

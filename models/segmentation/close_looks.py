@@ -163,6 +163,8 @@ def main(arguments: Iterable[str] | None = None) -> None:
     rows = list(read_unmasked(options.data))
     if options.sets:
         rows = [row for row in rows if row["set"] in options.sets.split(",")]
+    if not rows:
+        parser.error(f"{options.data}: expected training pictures without masks, got none")
     for row in tqdm(rows, mininterval=5):
         picture, _ = read_rgba(options.data, row["file"])
         # Of pictures of hands the index has the hands' boxes.

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from palmkit.models.segmentation.by_eye import with_people
-from palmkit.models.segmentation.close_looks import CloseLooks
+from palmkit.models.segmentation.close_looks import CloseLooks, main
 from palmkit.models.segmentation.crop import edges
-from palmkit.models.segmentation.labels import people_in
+from palmkit.models.segmentation.labels import INDEXES, people_in
 from palmkit.models.segmentation.places import largest_rectangle, place_of
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
@@ -137,3 +137,15 @@ def test_boxes_are_in_the_labels_pixels_and_stay_in_the_picture() -> None:
 def test_every_picture_with_people_is_there() -> None:
     for name in with_people():
         assert (DATA / name).is_file(), name
+
+
+def test_sets_that_are_not_there_are_an_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    looks_at(monkeypatch)
+    for name in INDEXES:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "index.jsonl").write_text("")
+    with pytest.raises(SystemExit):
+        main([str(tmp_path), str(tmp_path), "--sets", "edens"])
+    assert "expected training pictures without masks, got none" in capsys.readouterr().err
