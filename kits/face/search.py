@@ -11,7 +11,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from palmkit.kits.boxes import Floats
+from palmkit.kits.boxes import Floats, iou
 from palmkit.kits.delivered import Current
 from palmkit.kits.detection import Candidates, merge
 from palmkit.kits.detector import OTHER_RATIOS, ROW, Detector, picture_dims
@@ -58,8 +58,17 @@ STEP = 2
 MOST_ENLARGED = 3.0
 HEAT = (0.05, 0.1)
 # A look shows what is in doubt with so many of its sizes, or pixels, on each side of its middle.
-WINDOW = 1.5
+WINDOW = 3.0
 LEAST_WINDOW = 8
+# What a look shows is as sure as it and the look before say together: of its logit, so much is that
+# of what lay at the same place before, by its IoU, or of HEAT[0] where nothing did. Where faces are
+# the mean is lower than the look's own, which a logit added makes up for. On the validation part's
+# crowds the two looks find as many and F1 is .94 for .92, with the best network and WINDOW 3.
+BEFORE = 0.2
+SAME_PLACE = 0.3
+ADDED = 0.2
+# Beyond this the score of one look is not believed.
+CERTAIN = 0.999
 # What is larger, in pixels as seen closer, would have been large enough before.
 TOO_LARGE = 96
 # A small face beside more than so many others of at least half and at most twice its size is
@@ -244,8 +253,8 @@ class FaceSearch:
     ) -> Candidates:
         """Look ever closer where small faces may be, until none is left or time is up.
 
-        seen: candidates of the whole at this scale. What is small counts as the closest look that
-        shows it scores it.
+        seen: candidates of the whole at this scale. What is small counts as the two closest looks
+        at it say.
         """
         first_scale = scale
         found: list[Candidates] = []
@@ -266,7 +275,7 @@ class FaceSearch:
                 looks.append(self.network.infer_sheet(image, area, sheet, min(HEAT), closer))
                 left &= ~_is_shown(places, sheet.parts)
             found.append(hot.take(left))
-            seen, scale = Candidates.joined(looks), closer
+            seen, scale = _as_both_say(Candidates.joined(looks), before=merge(hot)), closer
             seen = seen.take(_longer_sides(seen) * scale < TOO_LARGE)
             if not len(seen):
                 break
@@ -366,6 +375,19 @@ def _is_crowd(found: Candidates, scale: float) -> bool:
     """Return whether several of these faces, seen at this scale, are small."""
     is_small = _longer_sides(found) * scale < QUICK_FACE
     return int(np.sum(is_small & (found.scores >= CROWD_SCORES[-1]))) >= len(CROWD_SCORES)
+
+
+def _as_both_say(found: Candidates, before: Candidates) -> Candidates:
+    """Return a look's candidates, as sure as it and the look before say."""
+    is_same = iou(found.boxes, before.boxes) >= SAME_PLACE
+    earlier = np.where(is_same, before.scores, 0).max(axis=1, initial=HEAT[0])
+    logits = (1 - BEFORE) * _logit(found.scores) + BEFORE * _logit(earlier) + ADDED
+    return replace(found, scores=(1 / (1 + np.exp(-logits))).astype(np.float32))
+
+
+def _logit(scores: Floats) -> Floats:
+    scores = np.clip(scores, 1 - CERTAIN, CERTAIN, dtype=np.float32)
+    return np.asarray(np.log(scores / (1 - scores)), np.float32)
 
 
 def _in_company(found: Candidates, min_score: float, small: float) -> Candidates:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <utility>
 
 namespace palm_kits {
 namespace {
@@ -13,8 +14,9 @@ constexpr size_t kKeypoints = 5, kMostCloser = 8, kCrowdProbes = 4;
 constexpr double kMaxEnlarged = 2.0, kQuickFace = 24, kTinyFace = 12, kDoubt = 0.35;
 constexpr double kTinyDoubt = 1.0 / 12, kReach = 3, kConfirmed = 1.0 / 8;
 constexpr double kCrowdScores[] = {0.65, 0.45}, kSecondSure = 0.45;
-constexpr double kStep = 2, kMostEnlarged = 3, kHeat[] = {0.05, 0.1}, kWindow = 1.5;
+constexpr double kStep = 2, kMostEnlarged = 3, kHeat[] = {0.05, 0.1}, kWindow = 3;
 constexpr double kLeastWindow = 8, kTooLarge = 96, kCompany = 0.5;
+constexpr float kBefore = 0.2f, kSamePlace = 0.3f, kAdded = 0.2f, kCertain = 0.999f;
 constexpr size_t kOthers = 5;
 
 float longer_side(const Corners<float>& box) { return std::max(box[2] - box[0], box[3] - box[1]); }
@@ -96,6 +98,24 @@ bool shows_place(const Sheet& sheet, const Corners<float>& place) {
     }
     return is_inside;
   });
+}
+
+float logit(float score) {
+  score = std::min(std::max(score, 1 - kCertain), kCertain);
+  return std::log(score / (1 - score));
+}
+
+// A look's candidates, as sure as it and the look before say.
+Candidates as_both_say(Candidates found, const Candidates& before) {
+  for (size_t row = 0; row < found.size(); ++row) {
+    auto earlier = static_cast<float>(kHeat[0]);
+    for (size_t each = 0; each < before.size(); ++each)
+      if (iou(found.boxes[row], before.boxes[each]) >= kSamePlace)
+        earlier = std::max(earlier, before.scores[each]);
+    const float sum = (1 - kBefore) * logit(found.scores[row]) + kBefore * logit(earlier) + kAdded;
+    found.scores[row] = 1 / (1 + std::exp(-sum));
+  }
+  return found;
 }
 
 // A crowd's faces that score at least min_score, those of less than `small` pixels by their
@@ -214,8 +234,8 @@ Candidates FaceSearch::crowd(View image, const Box& area, double min_score,
   return without_doubt(sure, scale, min_score);
 }
 
-// Looks ever closer where small faces may be, until none is left. What is small counts as the
-// closest look that shows it scores it.
+// Looks ever closer where small faces may be, until none is left. What is small counts as the two
+// closest looks at it say.
 Candidates FaceSearch::ever_closer(View image, const Box& area, double min_score, Candidates seen,
                                    double scale) const {
   std::vector<palm_kits_size> sizes;
@@ -254,6 +274,7 @@ Candidates FaceSearch::ever_closer(View image, const Box& area, double min_score
     }
     found.add(hot.take([&](size_t row) { return !is_shown[row]; }));
     scale = closer;
+    next = as_both_say(std::move(next), merged(hot));
     seen = next.take([&](size_t row) {
       return longer_side(next.boxes[row]) * static_cast<float>(scale) <
              static_cast<float>(kTooLarge);

@@ -95,7 +95,7 @@ class Terminal:
         return json.loads(done.stdout)
 
     def palmkit(self, command: str) -> Any:
-        return self.python("-m", "palmkit.kits.cli", *command.split(), "--json")
+        return self.python("-m", "palmkit", *command.split(), "--json")
 
     def runs(self) -> Any:
         """The state of the face detector here."""

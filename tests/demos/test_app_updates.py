@@ -68,7 +68,7 @@ def page(
 
 def palmkit(*arguments: object) -> None:
     """The command, as people type it."""
-    command = [sys.executable, "-m", "palmkit.kits.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "palmkit", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
 

@@ -97,7 +97,7 @@ def faces_that_cross(speed: float) -> Iterator[Image]:
         yield frame
 
 
-COMMAND = [sys.executable, "-m", "palmkit.kits.cli"]
+COMMAND = [sys.executable, "-m", "palmkit"]
 
 
 def on_a_terminal(*arguments: object) -> tuple[str, str]:

@@ -26,7 +26,7 @@ def command(arguments: Sequence[str], folder: Path) -> "subprocess.CompletedProc
     """Run palmkit with the streams of a console in Western Europe."""
     environment = {**os.environ, "PYTHONIOENCODING": "cp1252", "PYTHONUTF8": "0"}
     return subprocess.run(
-        [sys.executable, "-W", "error", "-m", "palmkit.kits.cli", *arguments],
+        [sys.executable, "-W", "error", "-m", "palmkit", *arguments],
         cwd=folder,
         env=environment,
         capture_output=True,

@@ -48,7 +48,7 @@ def serving(
 ) -> Generator[tuple[str, subprocess.Popen[str]]]:
     """The URL of a server that runs while in the block, and its process."""
     port = free_port() if port is None else port
-    command = [sys.executable, "-W", "error", "-m", "palmkit.kits.cli", "serve", str(folder)]
+    command = [sys.executable, "-W", "error", "-m", "palmkit", "serve", str(folder)]
     if most_files is not None:
         command = ["sh", "-c", f'ulimit -n {most_files}; exec "$@"', "sh", *command]
     log = (folder.parent / f"{port}.log").open("w+")

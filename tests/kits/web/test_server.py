@@ -145,7 +145,7 @@ def test_a_port_that_is_taken(package: Path, port: int) -> None:
 
 
 def palmkit_web(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "palmkit.kits.cli", "web", *map(str, arguments)]
+    command = [sys.executable, "-m", "palmkit", "web", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
 
@@ -159,7 +159,7 @@ def test_the_command_says_in_one_line_what_is_wrong(tmp_path: Path, package: Pat
 
 
 def test_the_command_serves_and_says_where(package: Path) -> None:
-    command = [sys.executable, "-m", "palmkit.kits.cli", "web", "--port", "0", "--verbose"]
+    command = [sys.executable, "-m", "palmkit", "web", "--port", "0", "--verbose"]
     with subprocess.Popen(
         [*command, "--package", str(package)],
         stdout=subprocess.PIPE,
