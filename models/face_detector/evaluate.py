@@ -75,6 +75,7 @@ CHOSEN_ON = {
     "closer looks, score among many": "training pictures of oi_crowd, coco_crowd, ilc2021 and"
     " animals, with earlier weights, which had not learnt them, and the validation part of the"
     " other sets",
+    "two looks, what they show": "the validation part, after a look at dev's crowds",
     "auto: at what the best network looks": "the validation part",
     "dev": "nothing",
 }
