@@ -73,9 +73,9 @@ CERTAIN = 0.999
 TOO_LARGE = 96
 # A small face beside more than so many others of at least half and at most twice its size is
 # likelier one than its score says, which tells of any place of any picture: logits to add, so that
-# of training crowds' faces that score 0.6 three in five are right. One without them has to be
-# CONFIRMED. With 3 others hands and shoes of people with large faces count more often, with 8 fewer
-# faces of crowds do.
+# of training crowds' faces that one look scores 0.6 three in five are right. One without them has
+# to be CONFIRMED. With 3 others hands and shoes of people with large faces count more often, with 8
+# fewer faces of crowds do.
 COMPANY = 0.5
 OTHERS = 5
 
