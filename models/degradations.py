@@ -12,13 +12,12 @@ import argparse
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import cv2
 import numpy as np
 import numpy.typing as npt
 
-from palmkit.kits.quality import Quality
 from palmkit.models.kinds import ALL, PARTS, Spread
 
 Picture = npt.NDArray[np.uint8]
@@ -212,22 +211,13 @@ def hands(data: Path, work: Path, teachers: Path) -> Measure:
 
 def masks(task: str, data: Path, work: Path, teachers: Path) -> Measure:
     """Return what tells IoU, that of the worst tenth, and the share below .5, by contender."""
-    from palmkit.kits import HairSegmenter, PortraitSegmenter
     from palmkit.models.segmentation import evaluate
     from palmkit.models.segmentation.samples import read_samples
     from palmkit.models.segmentation.sets import EMPTY
 
     read = (each for part in PARTS for each in read_samples(data, work / "masks", task, part))
     samples = [each for each in read if each.set not in EMPTY]
-    peer = {"portrait": "selfie_segmentation", "hair": "hair_segmentation"}[task]
-    model = Path(__file__).parent / task / f"{task}.palm"
-
-    def of_kit(quality: Quality) -> Masker:
-        kit = (PortraitSegmenter if task == "portrait" else HairSegmenter)(quality=quality)
-        return lambda picture: kit.segment(picture).mask
-
-    maskers = {f"palmkit {quality}": of_kit(quality) for quality in get_args(Quality)}
-    maskers[peer] = evaluate.contenders(task, model, teachers)[peer]
+    maskers = evaluate.as_they_come(task, teachers)
 
     def seeing(masker: Masker, worse: Degradation) -> Masker:
         return lambda picture: masker(worse(picture))

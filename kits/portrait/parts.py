@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 
 from palmkit.kits.portrait.refine import Mask
-from palmkit.kits.portrait.views import Box, areas_of, box_of_people
+from palmkit.kits.portrait.views import Box, areas_of, box_of_people, box_round, span
 from palmkit.kits.results import INSIDE
 
 # What is smaller than this part of what was looked at is looked at again, closer.
@@ -19,6 +19,10 @@ CLOSER = 0.7
 SMALL = 0.15
 # People of more groups are looked at all together.
 MOST_GROUPS = 4
+# People apart from others are at least the first part of a mask; with the second of their width and
+# height as room they are looked at alone where that is less than the third of what was looked at,
+# so many of them, the largest. Chosen on the dev and held-out pictures.
+APART_LEAST, APART_ROOM, APART_MOST, APART_COUNT = 0.002, 0.1, 0.5, 8
 
 
 def people_in(coarse: Mask, seen: Box) -> Box | None:
@@ -92,17 +96,56 @@ def put_together(found: Sequence[Mask], parts: Sequence[Box], box: Box) -> Mask:
     side = found[0].shape[0]
     total, count = np.zeros((2, side, side), np.float32)
     for mask, part in zip(found, parts, strict=True):
-        spans: list[slice] = []
-        for axis in (1, 0):
-            start, full = box[axis], box[axis + 2] - box[axis]
-            low, high = (round((end - start) / full * side) for end in part[axis::2])
-            spans.append(slice(low, high))
-        rows, columns = spans
+        rows, columns = _place(part, box, side)
         size = (columns.stop - columns.start, rows.stop - rows.start)
         total[rows, columns] += cv2.resize(mask, size, interpolation=cv2.INTER_AREA)
         count[rows, columns] += 1
     # Their sums may be a little above one.
     return cast(Mask, np.minimum(total / count, np.float32(1)))
+
+
+def apart(coarse: Mask, seen: Box) -> list[Box]:
+    """Return parts of what was seen, each with people apart from others, the largest first.
+
+    They do not overlap. coarse: float32[n, m], 0..1, what was found in the part `seen`.
+    """
+    import cv2
+
+    count, labels, stats, _ = cv2.connectedComponentsWithStats((coarse > INSIDE).astype(np.uint8))
+    left, top, right, bottom = seen
+    width, height = right - left, bottom - top
+    boxes: list[Box] = []
+    for i in range(1, count):
+        if stats[i, cv2.CC_STAT_AREA] < APART_LEAST * coarse.size:
+            continue
+        alone = coarse * (np.asarray(labels, np.int32) == i)
+        box = box_round(alone, (0, 0, width, height), width, height, APART_ROOM)
+        if box is not None:
+            boxes.append((left + box[0], top + box[1], left + box[2], top + box[3]))
+    found = sorted(_disjoint(boxes), key=area, reverse=True)[:APART_COUNT]
+    return [box for box in found if area(box) < APART_MOST * area(seen)]
+
+
+def mixed_in(coarse: Mask, said: Mask, part: Box, seen: Box) -> Mask:
+    """Return a mask of what was seen, its mean with what a look at a part of that says there.
+
+    coarse, said: float32[n, n], 0..1, of `seen` and of `part`.
+    """
+    import cv2
+
+    rows, columns = _place(part, seen, coarse.shape[0])
+    size = (columns.stop - columns.start, rows.stop - rows.start)
+    mixed = coarse.copy()
+    mixed[rows, columns] += cv2.resize(said, size, interpolation=cv2.INTER_AREA)
+    mixed[rows, columns] /= 2
+    return mixed
+
+
+def _place(part: Box, box: Box, side: int) -> tuple[slice, slice]:
+    """Return the rows and columns of a part of a box in the box's mask of so many a side."""
+    left, top, right, bottom = box
+    rows = span(part[1] - top, part[3] - top, side / (bottom - top), side)
+    return rows, span(part[0] - left, part[2] - left, side / (right - left), side)
 
 
 def uncut(people: Mask, part: Box, width: int, height: int) -> Mask:
@@ -127,15 +170,21 @@ def uncut(people: Mask, part: Box, width: int, height: int) -> Mask:
 
 def groups(boxes: Sequence[Box]) -> list[Box]:
     """Return boxes round those that overlap, none of which overlap; of too many, one round all."""
-    apart: list[Box] = []
+    found = _disjoint(boxes)
+    return found if len(found) <= MOST_GROUPS else [functools.reduce(_round_both, found)]
+
+
+def _disjoint(boxes: Sequence[Box]) -> list[Box]:
+    """Return boxes round those that overlap, none of which overlap."""
+    found: list[Box] = []
     for each in boxes:
         box = each
-        while touching := [other for other in apart if overlap(box, other)]:
+        while touching := [other for other in found if overlap(box, other)]:
             for other in touching:
-                apart.remove(other)
+                found.remove(other)
                 box = _round_both(box, other)
-        apart.append(box)
-    return apart if len(apart) <= MOST_GROUPS else [functools.reduce(_round_both, apart)]
+        found.append(box)
+    return found
 
 
 def overlap(one: Box, other: Box) -> bool:

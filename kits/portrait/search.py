@@ -12,11 +12,13 @@ from palmkit.kits.portrait import refine
 from palmkit.kits.portrait.finder import Finder
 from palmkit.kits.portrait.network import SegmentationNetwork
 from palmkit.kits.portrait.parts import (
+    apart,
     are_small,
     area,
     closer,
     groups,
     joined,
+    mixed_in,
     part_of,
     parts_of,
     people_in,
@@ -28,8 +30,8 @@ from palmkit.kits.results import INSIDE
 
 # From this doubt on the best network looks as well. Chosen on the dev and held-out pictures, over
 # a third of which are so doubtful: lower values gain more, and ask it more often. Where its looks
-# leave as much of people who are small in them, it looks closer, at so many parts a side, each with
-# so much of the length of what it looked at.
+# leave as much, it looks closer: where people are small in them at so many parts a side, each with
+# so much of the length of what it looked at, and at people apart from others.
 DOUBT = 0.09
 QUARTERS = 2, 0.6
 # Where less of a picture than this is people, others may be too far away for a look at the whole:
@@ -190,8 +192,8 @@ class PeopleSearch:
 
         The first is at all of the box: people whom the finder misses, far behind others, it may
         see. A closer one is at all that either sees. In each of them, and in their mirror images,
-        the network errs in other places. Where they leave a doubt of small people, quarters of the
-        part are looked at, too, whose word counts half. found: where the finder sees people.
+        the network errs in other places. Where they leave a doubt, closer looks count, too. found:
+        where the finder sees people.
         """
         first = self._look(network, picture, whole)
         box = whole
@@ -205,12 +207,26 @@ class PeopleSearch:
             words += [part_of(said, box, whole) for said in everything]
         mean = cast(refine.Mask, np.mean(words, axis=0))
         # Without the finder nothing is looked at closer.
-        if self._finder is not None and doubt(mean) >= DOUBT and are_small(mean):
+        if self._finder is not None and doubt(mean) >= DOUBT:
+            mean = self._nearer(network, picture, box, mean)
+        return Found(box, view, refine.without_specks(mean))
+
+    def _nearer(
+        self, network: SegmentationNetwork, picture: Halves, box: Box, coarse: refine.Mask
+    ) -> refine.Mask:
+        """Return the mask of a box, where closer looks have half of the word.
+
+        They are at quarters of the box where all people are small in it, and at people apart from
+        others. coarse: float32[n, n], what was found in the box.
+        """
+        mask = coarse
+        if are_small(mask):
             parts = parts_of(box, *QUARTERS)
             near = [self._look(network, picture, part)[1] for part in parts]
-            both = mean, put_together(near, parts, box)
-            mean = cast(refine.Mask, np.mean(both, axis=0))
-        return Found(box, view, refine.without_specks(mean))
+            mask = cast(refine.Mask, np.mean((mask, put_together(near, parts, box)), axis=0))
+        for part in apart(refine.without_specks(mask), box):
+            mask = mixed_in(mask, self._look(network, picture, part)[1], part, box)
+        return mask
 
     def _look(
         self, network: SegmentationNetwork, picture: Halves, box: Box

@@ -31,7 +31,7 @@ import argparse
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import cv2
 import numpy as np
@@ -197,6 +197,26 @@ class FirstFrame:
         return self._kit.segment(picture).mask
 
 
+def as_they_come(task: str, teachers: Path) -> dict[str, Masker]:
+    """Return the kit of "portrait" or "hair" in each quality, and MediaPipe's network, by name."""
+    from palmkit.kits import HairSegmenter, PortraitSegmenter
+
+    def of_kit(quality: Quality) -> Masker:
+        kit = (PortraitSegmenter if task == "portrait" else HairSegmenter)(quality=quality)
+        return lambda picture: kit.segment(picture).mask
+
+    found = {f"palmkit {quality}": of_kit(quality) for quality in get_args(Quality)}
+    return {**found, **peer(task, teachers)}
+
+
+def peer(task: str, teachers: Path) -> dict[str, Masker]:
+    """Return MediaPipe's network for "portrait" or "hair", by its name."""
+    if task == "portrait":
+        return {"selfie_segmentation": PersonTeacher(teachers / "selfie_segmentation.tflite").once}
+    network = HairTeacher(teachers / "hair_segmentation.tflite")
+    return {"hair_segmentation": CropRound(network.once, 512)}
+
+
 def contenders(task: str, model: Path, teachers: Path) -> dict[str, Masker]:
     """Return all masks; "palmkit kit" is the kit on a picture, "one look" on a video's first frame.
 
@@ -223,8 +243,7 @@ def contenders(task: str, model: Path, teachers: Path) -> dict[str, Masker]:
         auto = kit(model=model, best_model=shipped_model(BEST[task]))
         found["palmkit kit, auto"] = lambda picture: auto.segment(picture).mask
     if kind == "portrait":
-        teacher = PersonTeacher(teachers / "selfie_segmentation.tflite")
-        return {**found, "selfie_segmentation": teacher.once}
+        return {**found, **peer(kind, teachers)}
     other = HairTeacher(teachers / "hair_segmentation.tflite")
     return {
         **found,

@@ -11,26 +11,22 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import get_args
 
 import numpy as np
 from tqdm import tqdm
 
-from palmkit.kits import PortraitSegmenter
 from palmkit.kits.image import resize
-from palmkit.kits.quality import Quality
 from palmkit.models.kinds import spread
+from palmkit.models.segmentation.evaluate import as_they_come
 from palmkit.models.segmentation.labels import read_rgba, read_rows
 from palmkit.models.segmentation.samples import Sample
-from palmkit.models.segmentation.scores import Masker, overlap
-from palmkit.models.segmentation.teachers import PersonTeacher
+from palmkit.models.segmentation.scores import overlap
 
 HEIGHTS = (1.0, 0.5, 0.33, 0.2, 0.125)
 # Of the height that is asked for, as cut-outs end at their border.
 WITH_ROOM = 0.95
 # Below this IoU nobody was found.
 NOBODY = 0.05
-PEER = "selfie_segmentation"
 
 
 def files(data: Path, name: str) -> list[str]:
@@ -72,10 +68,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
     options = parser.parse_args(None if arguments is None else list(arguments))
     if not all(files(options.data, name) for name in ("cutouts", "backgrounds")):
         parser.error(f"{options.data}: expected dev cut-outs and backgrounds, got none")
-    maskers: dict[str, Masker] = {
-        quality: _masker(PortraitSegmenter(quality=quality)) for quality in get_args(Quality)
-    }
-    maskers[PEER] = PersonTeacher(options.teachers / f"{PEER}.tflite").once
+    maskers = as_they_come("portrait", options.teachers)
     print("| | share of the height | pictures | IoU | worst tenth | below .5 | nobody |")
     print("|---|---|---|---|---|---|---|")
     for name, masker in maskers.items():
@@ -85,10 +78,6 @@ def main(arguments: Iterable[str] | None = None) -> None:
             told = *spread(found.tolist())[1:], float((found < NOBODY).mean())
             shares = " | ".join(f"{share:.3f}" for share in told)
             print(f"| {name} | {height} | {len(found)} | {shares} |", flush=True)
-
-
-def _masker(kit: PortraitSegmenter) -> Masker:
-    return lambda picture: kit.segment(picture).mask
 
 
 if __name__ == "__main__":

@@ -20,11 +20,10 @@ from tqdm import tqdm
 
 from palmkit.kits import PortraitSegmenter
 from palmkit.models.kinds import PARTS, spread
-from palmkit.models.segmentation.evaluate import FirstFrame
-from palmkit.models.segmentation.far import PEER, composed
+from palmkit.models.segmentation.evaluate import FirstFrame, peer
+from palmkit.models.segmentation.far import composed
 from palmkit.models.segmentation.samples import Sample, read_samples
 from palmkit.models.segmentation.scores import Masker, overlap
-from palmkit.models.segmentation.teachers import PersonTeacher
 
 FRAMES, MEASURED = 24, 12
 # How much of the width and height the window has; in how many parts of the way down it goes.
@@ -89,7 +88,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="masks of people in videos")
     parser.add_argument("data", type=Path, help="folder of the indexes")
     parser.add_argument("labels", type=Path, help="folder of the labels' masks")
-    parser.add_argument("teachers", type=Path, help=f"folder of {PEER}.tflite")
+    parser.add_argument("teachers", type=Path, help="folder of the published networks")
     parser.add_argument("--part", choices=PARTS, default="dev")
     parser.add_argument("--quality", choices=("fast", "best"), default="fast")
     parser.add_argument(
@@ -101,7 +100,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
     seen = sets(options.data, options.labels, options.part)
     if not any(seen.values()):
         parser.error(f"{options.data}: expected {options.part} pictures of people, got none")
-    peer = PersonTeacher(options.teachers / f"{PEER}.tflite").once
+    theirs = peer("portrait", options.teachers)
     kits = [
         FirstFrame(PortraitSegmenter("video", quality=options.quality, second_pass=looks))
         for looks in (True, False)
@@ -109,7 +108,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
     maskers: dict[str, tuple[Masker, Masker]] = {
         "kit": (kits[0], kits[0].following),
         "one look": (kits[1], kits[1].following),
-        PEER: (peer, peer),
+        **{name: (masker, masker) for name, masker in theirs.items()},
     }
     print("| | set | clips | IoU | worst tenth | below .5 | flicker |")
     print("|---|---|---|---|---|---|---|")

@@ -3,10 +3,14 @@ import pytest
 from numpy.typing import NDArray
 
 from palmkit.kits.portrait.parts import (
+    APART_COUNT,
+    APART_MOST,
     MOST_GROUPS,
+    apart,
     are_small,
     area,
     groups,
+    mixed_in,
     part_of,
     parts_of,
     people_in,
@@ -155,3 +159,52 @@ def test_boxes_that_overlap_are_one_group() -> None:
         assert drawn.max() == 1 and drawn.sum() == sum(map(area, found))
     many: list[Box] = [(20 * i, 0, 20 * i + 10, 10) for i in range(MOST_GROUPS + 1)]
     assert groups(many) == [(0, 0, 20 * MOST_GROUPS + 10, 10)]
+
+
+def test_people_apart_from_others_have_boxes_of_their_own() -> None:
+    seen = (40, 0, 680, 480)
+    mask = np.zeros((320, 320), np.float32)
+    assert apart(mask, seen) == []
+    mask[20:100, 20:80], mask[150:300, 200:260] = 0.9, 0.8
+    # 120 by 120 and 120 by 225 pixels from 80, 30 and 440, 225 on, a tenth more on each side, to
+    # multiples of 8 from the left and upper edge of what was seen on.
+    assert apart(mask, seen) == [(424, 200, 576, 480), (64, 16, 216, 168)]
+    # Specks are nobody, and who fills most of it is seen there.
+    mask[310, 300:310] = 1
+    assert len(apart(mask, seen)) == 2
+    mask[140:, 10:310] = 1
+    assert apart(mask, seen) == [(64, 16, 216, 168)]
+
+
+def test_no_mask_makes_people_apart_overlap_or_leave_the_picture() -> None:
+    random = np.random.default_rng(3)
+    for _ in range(300):
+        side = int(random.choice([8, 64, 320]))
+        seen = (3, 5, 3 + int(random.integers(1, 5000)), 5 + int(random.integers(1, 900)))
+        mask = np.zeros((side, side), np.float32)
+        for _ in range(random.integers(0, 16)):
+            x, y = random.integers(0, side, 2).tolist()
+            wide, high = random.integers(1, side, 2).tolist()
+            mask[y : y + high, x : x + max(wide // 16, 1)] = random.random()
+        found = apart(mask, seen)
+        assert len(found) <= APART_COUNT
+        drawn = np.zeros((seen[3], seen[2]), np.int8)
+        for left, top, right, bottom in found:
+            assert seen[0] <= left < right <= seen[2] and seen[1] <= top < bottom <= seen[3]
+            drawn[top:bottom, left:right] += 1
+        assert drawn.max(initial=0) <= 1
+        for part in found:
+            assert area(part) < APART_MOST * area(seen)
+            mixed = mixed_in(mask, np.ones_like(mask), part, seen)
+            assert mixed.shape == mask.shape and mixed.dtype == np.float32
+            assert (mixed != mask).any() and mixed.max() <= 1
+
+
+def test_a_closer_look_has_half_of_the_word_where_it_is() -> None:
+    seen = (0, 0, 400, 200)
+    mask, said = np.full((40, 40), 0.8, np.float32), np.full((40, 40), 0.2, np.float32)
+    mixed = mixed_in(mask, said, (100, 50, 200, 150), seen)
+    assert mixed[10:30, 10:20] == pytest.approx(0.5)
+    mixed[10:30, 10:20] = 0.8
+    assert mixed == pytest.approx(0.8)
+    assert mask == pytest.approx(0.8)

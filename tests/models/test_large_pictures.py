@@ -147,7 +147,7 @@ def test_the_command_prints_how_people_far_away_are_found(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(far, "PersonTeacher", Nobody)
+    monkeypatch.setattr(evaluate, "PersonTeacher", Nobody)
     monkeypatch.setattr(far, "HEIGHTS", (1.0, 0.33))
     index_of_cutouts(tmp_path, astronaut, "dev")
     far.main([str(tmp_path), str(tmp_path)])
@@ -156,7 +156,7 @@ def test_the_command_prints_how_people_far_away_are_found(
     rows = [line.strip("| ").split(" | ") for line in lines]
     assert [row[:3] for row in rows] == [
         [name, height, "1"]
-        for name in ("auto", "fast", "best", "selfie_segmentation")
+        for name in ("palmkit auto", "palmkit fast", "palmkit best", "selfie_segmentation")
         for height in ("1.0", "0.33")
     ]
     for row in rows[:6]:
@@ -207,7 +207,7 @@ def test_the_command_prints_how_people_in_videos_are_found(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(pans, "PersonTeacher", Nobody)
+    monkeypatch.setattr(evaluate, "PersonTeacher", Nobody)
     monkeypatch.setattr(pans, "HEIGHTS", (0.33,))
     index_of_cutouts(tmp_path, astronaut, "dev")
     pans.main([str(tmp_path), str(tmp_path), str(tmp_path)])
