@@ -20,7 +20,6 @@ from typing import Any, ClassVar, TypeVar, cast
 import torch
 from torch import Tensor, nn
 
-from palmkit.models.segmentation.arrange import arranged
 from palmkit.models.segmentation.backbone import STAGES, MobileNetV2, pretrained
 from palmkit.models.segmentation.checkpoints import is_network, network_of, read_network
 from palmkit.models.segmentation.compose import Batch, Composer, is_empty, patched, roughen
@@ -151,8 +150,8 @@ class Composing(Trainer):
 class MaskTrainer(Composing):
     """Trains the network that ships, beside a guide if there is one.
 
-    The guide's output for a composition serves for several steps, mixed with others, and mirrored,
-    arranged and roughened anew in each.
+    The guide's output for a composition serves for several steps, mixed with others, and mirrored
+    and roughened anew in each.
     """
 
     parts: ClassVar[tuple[str, ...]] = PARTS
@@ -228,12 +227,12 @@ class MaskTrainer(Composing):
     def compose(self) -> Batch:
         """Return fresh compositions, or some of the pool."""
         if self.guide is None:
-            return arranged(self.drawn())
+            return self.drawn()
         rows = torch.randint(len(self.pool), (self.batch,), device=self.device)
         drawn = self.pool[rows].float()
         mirrored = torch.rand(self.batch, 1, 1, 1, device=self.device) < 0.5
         drawn = torch.where(mirrored, drawn.flip(3), drawn)
-        return arranged(Batch(drawn[:, :3], drawn[:, 3:4], drawn[:, 4:]))
+        return Batch(drawn[:, :3], drawn[:, 3:4], drawn[:, 4:])
 
 
 class GuideTrainer(MaskTrainer):

@@ -1,4 +1,4 @@
-"""Pictures as albums have them: those that networks learn from, and those that kits meet."""
+"""Pictures as albums have them, which the mask kits are measured on."""
 
 from pathlib import Path
 
@@ -86,38 +86,3 @@ def test_the_command_prints_a_row_for_each(
     assert head == "| | eye: iou, worst tenth, failed |"
     assert [row.split("|")[1].strip() for row in rows] == [*ARRANGEMENTS, "mean of the worse"]
     assert all(float(row.split("|")[2].split(",")[0]) > 0.85 for row in rows)
-
-
-def test_compositions_learn_to_be_turned_and_framed() -> None:
-    torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
-    from palmkit.models.segmentation.arrange import FRAMED, TURNED, arranged, framed, turned
-    from palmkit.models.segmentation.compose import Batch
-
-    torch.manual_seed(4)
-    count, side = 200, 64
-    # Who is white is a person; the rest is not known as well.
-    target = torch.zeros(count, 1, side, side)
-    target[:, :, 16:40, 20:44] = 1
-    whole = Batch(target.expand(-1, 3, -1, -1).clone(), target, 0.4 + 0.6 * target)
-    batch = arranged(whole)
-    changed = (batch.target != target).flatten(1).any(dim=1)
-    assert changed.float().mean() == pytest.approx(TURNED + FRAMED, abs=0.02)
-    for each, before in zip(batch, whole, strict=True):
-        assert each.shape == before.shape
-        assert torch.equal(each[~changed], before[~changed])
-        assert each.min() >= 0 and each.max() <= 1.001
-
-    tilted = turned(whole)
-    assert (tilted.images[:, :1] - tilted.target).abs().max() < 1e-5
-    assert (tilted.weight - (0.4 + 0.6 * tilted.target)).abs().max() < 1e-5
-
-    other = Batch(*(torch.zeros_like(each) for each in whole))
-    small = framed(whole, other)
-    # Bars and pages are known to be nobody's; of another picture nothing is known here.
-    area = (small.target > 0.5).flatten(1).float().sum(dim=1)
-    assert 0.15 * 576 < area.min() < area.max() < 576
-    corners = small.weight[:, 0, [0, 0, -1, -1], [0, -1, 0, -1]]
-    bars = (corners == 1).any(dim=1)
-    assert 0.5 < bars.float().mean() < 0.8
-    # The person is white wherever it goes, but for its edges.
-    assert small.images[(small.target > 0.99).expand(-1, 3, -1, -1)].min() > 0.98
