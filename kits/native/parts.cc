@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "planes.h"
+#include "resize.h"
 #include "views.h"
 
 namespace palm_kits {
@@ -12,10 +13,42 @@ namespace {
 // These are the numbers of palmkit.kits.portrait.parts, which says what each means.
 constexpr double kCloser = 0.7;
 constexpr size_t kMostGroups = 4;
+constexpr double kApartLeast = 0.002, kApartRoom = 0.1, kApartMost = 0.5;
+constexpr size_t kApartCount = 8;
 
 Box round_both(const Box& a, const Box& b) {
   return {std::min(a.left, b.left), std::min(a.top, b.top), std::max(a.right, b.right),
           std::max(a.bottom, b.bottom)};
+}
+
+// Boxes round those that overlap, none of which overlap.
+std::vector<Box> disjoint(const std::vector<Box>& boxes) {
+  std::vector<Box> found;
+  for (Box box : boxes) {
+    for (size_t i = 0; i < found.size();) {
+      if (!overlap(box, found[i])) {
+        ++i;
+        continue;
+      }
+      // The box round both may reach those before.
+      box = round_both(box, found[i]);
+      found.erase(found.begin() + static_cast<ptrdiff_t>(i));
+      i = 0;
+    }
+    found.push_back(box);
+  }
+  return found;
+}
+
+// Whole places of a mask of so many a side, at least one: palmkit.kits.portrait.views.span.
+struct Span {
+  int low, high;
+};
+Span span(int low, int high, int length, int side) {
+  const double scale = static_cast<double>(side) / length;
+  const auto rounded = [scale](int x) { return static_cast<int>(std::nearbyint(x * scale)); };
+  const int start = std::min(std::max(rounded(low), 0), side - 1);
+  return {start, std::min(std::max(rounded(high), start + 1), side)};
 }
 
 }  // namespace
@@ -84,24 +117,52 @@ void drop_cut(Mask& people, const Box& part, int width, int height) {
     if (is_cut[static_cast<size_t>(parts.labels[i])]) people.data()[i] = 0;
 }
 
-std::vector<Box> groups(const std::vector<Box>& boxes) {
-  std::vector<Box> apart;
-  for (Box box : boxes) {
-    for (size_t i = 0; i < apart.size();) {
-      if (!overlap(box, apart[i])) {
-        ++i;
-        continue;
-      }
-      // The box round both may reach those before.
-      box = round_both(box, apart[i]);
-      apart.erase(apart.begin() + static_cast<ptrdiff_t>(i));
-      i = 0;
-    }
-    apart.push_back(box);
+std::vector<Box> apart(MaskView coarse, const Box& seen) {
+  const Parts parts = connected(above(coarse, 0.5f));
+  const int width = seen.width(), height = seen.height();
+  const size_t size = parts.labels.size();
+  std::vector<Box> boxes;
+  for (int label = 1; label < parts.count; ++label) {
+    if (parts.areas[static_cast<size_t>(label)] < kApartLeast * static_cast<double>(size)) continue;
+    Mask alone(coarse.width, coarse.height);
+    for (size_t i = 0; i < size; ++i) alone.data()[i] = parts.labels[i] == label ? 1.f : 0.f;
+    if (const std::optional<Box> box =
+            box_round(alone, {0, 0, width, height}, width, height, kApartRoom))
+      boxes.push_back({seen.left + box->left, seen.top + box->top, seen.left + box->right,
+                       seen.top + box->bottom});
   }
-  if (apart.size() <= kMostGroups) return apart;
-  Box all = apart[0];
-  for (const Box& box : apart) all = round_both(all, box);
+  std::vector<Box> found = disjoint(boxes);
+  std::stable_sort(found.begin(), found.end(), [](const Box& one, const Box& other) {
+    return area_of(one) > area_of(other);
+  });
+  if (found.size() > kApartCount) found.resize(kApartCount);
+  const double most = kApartMost * area_of(seen);
+  found.erase(std::remove_if(found.begin(), found.end(),
+                             [most](const Box& box) { return area_of(box) >= most; }),
+              found.end());
+  return found;
+}
+
+void mix_in(Mask& coarse, const Mask& said, const Box& part, const Box& seen) {
+  const Span across =
+      span(part.left - seen.left, part.right - seen.left, seen.width(), coarse.width());
+  const Span down =
+      span(part.top - seen.top, part.bottom - seen.top, seen.height(), coarse.height());
+  Mask small(across.high - across.low, down.high - down.low);
+  resize_area<float, 1>(said, small.rows());
+  for (int y = 0; y < small.height(); ++y) {
+    const float* from = small.data() + static_cast<ptrdiff_t>(y) * small.width();
+    float* to =
+        coarse.data() + static_cast<ptrdiff_t>(down.low + y) * coarse.width() + across.low;
+    for (int x = 0; x < small.width(); ++x) to[x] = (to[x] + from[x]) / 2;
+  }
+}
+
+std::vector<Box> groups(const std::vector<Box>& boxes) {
+  const std::vector<Box> found = disjoint(boxes);
+  if (found.size() <= kMostGroups) return found;
+  Box all = found[0];
+  for (const Box& box : found) all = round_both(all, box);
   return {all};
 }
 

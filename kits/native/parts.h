@@ -22,6 +22,10 @@ bool is_within(const Box& one, const Box& other);
 std::vector<Box> parts_of(int width, int height, int count, double share, int step);
 // The mask of a part of a picture without who reaches out of the part.
 void drop_cut(Mask& people, const Box& part, int width, int height);
+// Parts of what was seen, each with people apart from others, the largest first; none overlap.
+std::vector<Box> apart(MaskView coarse, const Box& seen);
+// A mask of `seen` becomes, in a part of it, its mean with what a look at that part says there.
+void mix_in(Mask& coarse, const Mask& said, const Box& part, const Box& seen);
 // Boxes round those that overlap, none of which overlap; of too many, one round all.
 std::vector<Box> groups(const std::vector<Box>& boxes);
 

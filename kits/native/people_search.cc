@@ -4,11 +4,13 @@
 #include <utility>
 
 #include "parts.h"
+#include "refine.h"
 
 namespace palm_kits {
 namespace {
 
 // These are the numbers of palmkit.kits.portrait.search, which says what each means.
+constexpr double kDoubt = 0.09;
 constexpr double kFarDoubt = 0.3;
 constexpr float kFarSure = 0.998f;
 constexpr struct {
@@ -50,7 +52,7 @@ std::vector<PeopleSearch::Found> PeopleSearch::find(Halves& picture) const {
     return all;
   }
   const std::optional<Box> people = people_in(finder_->people(finder_->view(picture)), whole);
-  Found seen = look_closer(picture, people.value_or(whole));
+  Found seen = look_apart(picture, look_closer(picture, people.value_or(whole)));
   std::vector<Box> boxes;
   if (has_less(picture, seen, kFar)) {
     for (const Box& part : far_parts(picture)) {
@@ -65,7 +67,8 @@ std::vector<PeopleSearch::Found> PeopleSearch::find(Halves& picture) const {
   }
   if (const std::optional<Box> near = people_in(seen.mask, seen.box))
     boxes.insert(boxes.begin(), *near);
-  for (const Box& box : groups(boxes)) all.push_back(look_closer(picture, box));
+  for (const Box& box : groups(boxes))
+    all.push_back(look_apart(picture, look_closer(picture, box)));
   return all;
 }
 
@@ -79,6 +82,14 @@ PeopleSearch::Found PeopleSearch::look_closer(Halves& picture, const Box& box) c
   Found seen = look(picture, box);
   const std::optional<Box> nearer = closer(seen.mask, box);
   return nearer ? look(picture, *nearer) : seen;
+}
+
+PeopleSearch::Found PeopleSearch::look_apart(Halves& picture, Found seen) const {
+  if (doubt(seen.mask) < kDoubt) return seen;
+  const std::vector<Box> parts = apart(seen.mask, seen.box);
+  for (const Box& part : parts) mix_in(seen.mask, look(picture, part).mask, part, seen.box);
+  if (!parts.empty()) fade_specks(seen.mask);
+  return seen;
 }
 
 bool PeopleSearch::has_less(const Halves& picture, const Found& seen, double share) const {

@@ -42,6 +42,8 @@ class PeopleSearch {
  private:
   // Where people are in little of the box, a closer look counts.
   Found look_closer(Halves& picture, const Box& box) const;
+  // Where that leaves a doubt, looks at people apart from others have half of the word.
+  Found look_apart(Halves& picture, Found seen) const;
   const int side_;
   const Infer infer_;
   std::optional<Finder> finder_;

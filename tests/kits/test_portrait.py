@@ -201,9 +201,12 @@ def test_further_people_are_in_the_box(reds: Reds, finder: Reds) -> None:
         image[top : top + height, left : left + width] = RED
     mask = PortraitSegmenter(model=reds, finder_model=finder).segment(image).mask
     assert iou(mask > 0.5, image[..., 0] == RED[0]) > 0.95
-    (glance,), (look,) = finder.views, reds.views
+    (glance,), (look, *closer) = finder.views, reds.views
     share = [(view[..., 0] > 150).mean() for view in (glance, look)]
     assert 1.3 * share[0] < share[1] < 2.5 * share[0]
+    # The network is in doubt of them, apart from each other and small: each is looked at alone.
+    assert len(closer) == 2
+    assert min((view[..., 0] > 150).mean() for view in closer) > 0.5
 
 
 def test_people_who_fill_the_picture_are_looked_at_whole(reds: Reds, finder: Reds) -> None:

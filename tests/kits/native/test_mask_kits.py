@@ -89,6 +89,21 @@ def test_people_far_away(c: Library, places: tuple[tuple[int, int, int, int], ..
     assert (expected > 0.5).mean() < 0.01
 
 
+@pytest.mark.parametrize("count", [1, 2, 3, 9])
+def test_people_apart_from_others(c: Library, count: int) -> None:
+    """Both look at each of those alone who stand apart from others and leave a doubt."""
+    places = [(40 + 360 * (i % 5), 40 + 600 * (i // 5), 130, 250 + 20 * i) for i in range(count)]
+    picture, _ = squares(*places)
+    reds, finder = Reds(side=128), Reds(side=64, finds=True)
+    reds.run = lambda inputs: {"mask": 0.85 * Reds.run(reds, inputs)["mask"]}  # type: ignore[method-assign]
+    kit = MaskKit(c, "portrait", _network(reds), _network(finder), options("masks"))
+    python = kits.PortraitSegmenter(model=reds, finder_model=finder, quality="fast")
+    reds.views.clear()
+    expected = python.segment(picture).mask
+    assert len(reds.views) == (1 if count == 1 else 1 + min(count, 8))
+    near(kit(picture, None, None), expected, OFF_MASK)
+
+
 @pytest.mark.parametrize("looks", [True, False])
 def test_portraits_of_a_video(c: Library, networks: Networks, looks: bool) -> None:
     finder = networks("person_finder") if looks else None
