@@ -11,10 +11,24 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from palmkit.kits.boxes import Floats, iou
+from palmkit.kits.boxes import Floats
 from palmkit.kits.delivered import Current
 from palmkit.kits.detection import Candidates, merge
 from palmkit.kits.detector import OTHER_RATIOS, ROW, Detector, picture_dims
+from palmkit.kits.face.certainty import (
+    CONFIRMED,
+    CROWD_SCORES,
+    DOUBT,
+    HEAT,
+    QUICK_FACE,
+    TINY_DOUBT,
+    as_both_say,
+    in_company,
+    is_in_doubt,
+    longer_sides,
+    may_be_crowd,
+    surer,
+)
 from palmkit.kits.face.options import DETECTORS, FaceOptions
 from palmkit.kits.image import Image, Part, clip_part
 from palmkit.kits.kit import Mode, ModelSource, Runnable, threshold
@@ -26,13 +40,6 @@ from palmkit.kits.sheets import GAP, SHEETS, rectangles, rows, sheets, windows
 # for who wants only so many faces: beside a large one, small ones do not show in it. The last is
 # for who wants tiles, and for frames with many small faces, where one pass costs less.
 SIZES = (160, 320, 640)
-# On the validation part all faces of so many pixels or more are as certain as they are in more.
-QUICK_FACE = 24
-# Of the least score, from which something smaller may be a face; of less than TINY_FACE pixels,
-# where no face is certain or what is likelier has shown to be one.
-DOUBT = 0.35
-TINY_FACE = 12
-TINY_DOUBT = 1 / 12
 # It is seen closer, in the middle of a square of so many times its size, in so many pixels: first
 # the likeliest; if it is a face, all others. On the validation part 96 pixels find fewer faces.
 REACH = 3
@@ -41,10 +48,6 @@ CLOSER_SIDE = 128
 # the least score: so in 219 of 228 such training pictures of crowds, in none of four without.
 MOST_CLOSER = 8
 CROWD_PROBES = 4
-CROWD_SCORES = (0.65, 0.45)
-# Of what is left to certainty, by which a face must score more there: so picked out, more than
-# elsewhere looks like one.
-CONFIRMED = 1 / 8
 # Where the first look ends with nobody, of what a second one in more pixels finds one must be as
 # sure: of 228 pictures without a face, enlarged fourfold, three then have one, 20 otherwise; of 240
 # distant faces in large pictures 207 are found, 131 by the first look alone.
@@ -52,32 +55,14 @@ SECOND_SURE = 0.45
 # Small faces in small pictures are found better when these are enlarged, up to about this.
 MAX_ENLARGED = 2.0
 # In a crowd each look enlarges by STEP what the last one leaves in doubt, and what is tiny in twice
-# its own pixels once more, up to MOST_ENLARGED. In doubt is what scores so much at the first look,
-# and at later ones: 98 % of the faces of training pictures, in half of their area.
+# its own pixels once more, up to MOST_ENLARGED.
 STEP = 2
 MOST_ENLARGED = 3.0
-HEAT = (0.05, 0.1)
 # A look shows what is in doubt with so many of its sizes, or pixels, on each side of its middle.
 WINDOW = 3.0
 LEAST_WINDOW = 8
-# What a look shows is as sure as it and the look before say together: of its logit, so much is that
-# of what lay at the same place before, by its IoU, or of HEAT[0] where nothing did. Where faces are
-# the mean is lower than the look's own, which a logit added makes up for. On the validation part's
-# crowds the two looks find as many and F1 is .94 for .92, with the best network and WINDOW 3.
-BEFORE = 0.2
-SAME_PLACE = 0.3
-ADDED = 0.2
-# Beyond this the score of one look is not believed.
-CERTAIN = 0.999
 # What is larger, in pixels as seen closer, would have been large enough before.
 TOO_LARGE = 96
-# A small face beside more than so many others of at least half and at most twice its size is
-# likelier one than its score says, which tells of any place of any picture: logits to add, so that
-# of training crowds' faces that one look scores 0.6 three in five are right. One without them has
-# to be CONFIRMED. With 3 others hands and shoes of people with large faces count more often, with 8
-# fewer faces of crowds do.
-COMPANY = 0.5
-OTHERS = 5
 
 
 class FaceSearch:
@@ -141,13 +126,13 @@ class FaceSearch:
         if self._is_quick and enough is not None and smallest >= QUICK_FACE / first:
             found = self.network.search(image, area, SIZES[0], min_score * DOUBT)
             sure = found.scores >= min_score
-            if len(found) and sure.all() and _longer_sides(found).min() >= QUICK_FACE / first:
+            if len(found) and sure.all() and longer_sides(found).min() >= QUICK_FACE / first:
                 return found
             if np.count_nonzero(sure) >= enough:
                 return found.take(sure)
         if not self._is_quick or smallest < QUICK_FACE / second:
             found = self.network.search(image, area, self.size, min_score, self._tile)
-            is_crowd = _is_crowd(found, second)
+            is_crowd = may_be_crowd(found, second)
             if is_crowd and self._best is not None:
                 return self._best.find(image, area, enough=enough, crowd=found)
             is_nobody = not len(found) and SIZES[-1] < self.size < max(area[2:])
@@ -159,7 +144,7 @@ class FaceSearch:
             return found
         # Faces of a large picture may be too small there to be seen at all.
         again = self._search(image, area, min_score, SIZES[-1], enough, budget, None)
-        is_sure = again.scores >= _surer(min_score, SECOND_SURE)
+        is_sure = again.scores >= surer(min_score, SECOND_SURE)
         return again if is_sure.any() else found
 
     def _search(
@@ -177,7 +162,7 @@ class FaceSearch:
         seen = self.network.infer_whole(image, area, size, min_score * TINY_DOUBT)
         budget.count(_pixels(area, size))
         is_sure = seen.scores >= min_score
-        in_doubt = _is_in_doubt(seen, scale, min_score)
+        in_doubt = is_in_doubt(seen, scale, min_score)
         least = min_score * (DOUBT if is_sure.any() else TINY_DOUBT)
         sure = merge(seen.take(is_sure))
         is_enough = enough is not None and len(sure) >= enough
@@ -193,8 +178,8 @@ class FaceSearch:
         parts = list(islice(_surroundings(doubtful.boxes[by_score], area), MOST_CLOSER + 1))
         if len(parts) > MOST_CLOSER:
             return self._search_crowd(image, area, min_score, parts, seen, size, enough, budget)
-        confirmed = _surer(min_score, CONFIRMED)
-        found = [sure.take(~_is_in_doubt(sure, scale, min_score))]
+        confirmed = surer(min_score, CONFIRMED)
+        found = [sure.take(~is_in_doubt(sure, scale, min_score))]
         for some in (parts[:1], parts[1:]):
             if not some:
                 break
@@ -226,12 +211,12 @@ class FaceSearch:
         probes = parts[: 1 if self._is_video else CROWD_PROBES]
         if not budget.allows(len(probes) * CLOSER_SIDE**2):
             return sure
-        confirmed = _surer(min_score, CONFIRMED)
+        confirmed = surer(min_score, CONFIRMED)
         least = min(confirmed, *CROWD_SCORES)
         seen_closer = self.network.infer_parts(image, area, probes, CLOSER_SIDE, least)
         best = merge(seen_closer).scores[: len(CROWD_SCORES)]
         is_crowd = (best >= CROWD_SCORES[: len(best)]).any()
-        large = sure.take(~_is_in_doubt(sure, scale, min_score))
+        large = sure.take(~is_in_doubt(sure, scale, min_score))
         # However little is asked for, what may be a face is as sure as in a crowd.
         if self._best is not None and (is_crowd or not (large.scores >= CROWD_SCORES[-1]).any()):
             crowd, least = seen if is_crowd else None, self._best.min_score
@@ -261,7 +246,7 @@ class FaceSearch:
         for heat in (HEAT[0], *[HEAT[1]] * math.ceil(math.log(MOST_ENLARGED / scale, STEP))):
             closer = min(scale * STEP, MOST_ENLARGED)
             small = QUICK_FACE * closer / scale / STEP
-            is_hot = (_longer_sides(seen) * scale < small) & (seen.scores >= heat)
+            is_hot = (longer_sides(seen) * scale < small) & (seen.scores >= heat)
             found.append(seen.take(~is_hot))
             hot = seen.take(is_hot)
             looks = [hot.take(np.zeros(0, np.int64))]
@@ -275,12 +260,12 @@ class FaceSearch:
                 looks.append(self.network.infer_sheet(image, area, sheet, min(HEAT), closer))
                 left &= ~_is_shown(places, sheet.parts)
             found.append(hot.take(left))
-            seen, scale = _as_both_say(Candidates.joined(looks), before=merge(hot)), closer
-            seen = seen.take(_longer_sides(seen) * scale < TOO_LARGE)
+            seen, scale = as_both_say(Candidates.joined(looks), before=merge(hot)), closer
+            seen = seen.take(longer_sides(seen) * scale < TOO_LARGE)
             if not len(seen):
                 break
         found.append(seen)
-        return _in_company(Candidates.joined(found), min_score, QUICK_FACE / first_scale)
+        return in_company(Candidates.joined(found), min_score, QUICK_FACE / first_scale)
 
 
 class Searching:
@@ -353,60 +338,6 @@ def _pixels(area: Part, size: float) -> float:
 def _scale(area: Part, size: float) -> float:
     """Return the scale at which an area is seen, its longer side brought to this size."""
     return min(size / max(area[2:]), MAX_ENLARGED)
-
-
-def _surer(min_score: float, share: float) -> float:
-    """Return a score that is more certain, by a share of what is left to certainty."""
-    return min_score + (1 - min_score) * share
-
-
-def _longer_sides(found: Candidates) -> Floats:
-    return np.asarray((found.boxes[:, 2:] - found.boxes[:, :2]).max(axis=1), np.float32)
-
-
-def _is_in_doubt(found: Candidates, scale: float, min_score: float) -> NDArray[np.bool_]:
-    """Return which faces, seen at this scale, are so small that a closer pass is needed."""
-    sides = _longer_sides(found) * scale
-    least = np.where(sides < TINY_FACE, TINY_DOUBT, DOUBT) * min_score
-    return np.asarray((sides < QUICK_FACE) & (found.scores >= least))
-
-
-def _is_crowd(found: Candidates, scale: float) -> bool:
-    """Return whether several of these faces, seen at this scale, are small."""
-    is_small = _longer_sides(found) * scale < QUICK_FACE
-    return int(np.sum(is_small & (found.scores >= CROWD_SCORES[-1]))) >= len(CROWD_SCORES)
-
-
-def _as_both_say(found: Candidates, before: Candidates) -> Candidates:
-    """Return a look's candidates, as sure as it and the look before say."""
-    is_same = iou(found.boxes, before.boxes) >= SAME_PLACE
-    earlier = np.where(is_same, before.scores, 0).max(axis=1, initial=HEAT[0])
-    logits = (1 - BEFORE) * _logit(found.scores) + BEFORE * _logit(earlier) + ADDED
-    return replace(found, scores=(1 / (1 + np.exp(-logits))).astype(np.float32))
-
-
-def _logit(scores: Floats) -> Floats:
-    scores = np.clip(scores, 1 - CERTAIN, CERTAIN, dtype=np.float32)
-    return np.asarray(np.log(scores / (1 - scores)), np.float32)
-
-
-def _in_company(found: Candidates, min_score: float, small: float) -> Candidates:
-    """Return a crowd's faces that score at least `min_score`, smaller ones by their company.
-
-    small: pixels.
-    """
-    scores = np.clip(found.scores, 0, 1)
-    sides = _longer_sides(found)
-    others = merge(found.take(scores >= CROWD_SCORES[1]))
-    ratios = sides[:, None] / _longer_sides(others)
-    # Each counts itself.
-    is_in_company = np.sum((ratios > 1 / 2) & (ratios < 2), axis=1) > OTHERS
-    bonus = np.float32(math.exp(-COMPANY))
-    raised = np.where(is_in_company, scores / (scores + (1 - scores) * bonus), scores)
-    confirmed = _surer(min_score, CONFIRMED)
-    least = np.where((sides < small) & ~is_in_company, confirmed, min_score)
-    scores = np.where(sides < small, raised, scores).astype(np.float32)
-    return merge(replace(found, scores=scores).take(scores >= least))
 
 
 def _is_shown(places: Floats, parts: Sequence[Part]) -> NDArray[np.bool_]:

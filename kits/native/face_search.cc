@@ -8,7 +8,7 @@
 namespace palm_kits {
 namespace {
 
-// These are the numbers of palmkit.kits.face.search, which says what each means.
+// These are the numbers of palmkit.kits.face.search and .certainty, which say what each means.
 constexpr int kGlance = 160, kFirst = 320, kLast = 640, kCloserSide = 128;
 constexpr size_t kKeypoints = 5, kMostCloser = 8, kCrowdProbes = 4;
 constexpr double kMaxEnlarged = 2.0, kQuickFace = 24, kTinyFace = 12, kDoubt = 0.35;
