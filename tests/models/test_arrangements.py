@@ -24,7 +24,7 @@ def red(
     picture: np.ndarray[tuple[int, ...], np.dtype[np.uint8]],
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
     """Stand for a network that sees who is red, and is not taken in by what is blurred."""
-    apart = np.abs(picture.astype(np.float32) - np.float32(COLOUR)).max(axis=2)
+    apart = np.abs(picture.astype(np.float32) - np.asarray(COLOUR, np.float32)).max(axis=2)
     return np.asarray(apart < 8, np.float32)
 
 
