@@ -33,7 +33,8 @@ TALL, WIDE, BARS = 9 / 16, 16 / 9, 0.4
 # Of a picture's longer side: the paper round a print, four times of it below.
 PAPER, PAPER_COLOUR = 0.06, (245, 243, 238)
 # Of a page on a telephone: its height over its width, where the picture begins, its margin.
-PAGE, PAGE_TOP, PAGE_MARGIN, PAGE_COLOUR, INK = 19 / 9, 0.22, 0.04, 250, 30
+PAGE, PAGE_TOP, PAGE_MARGIN = 19 / 9, 0.22, 0.04
+PAGE_COLOUR, INK, FONT = (250, 250, 250), (30, 30, 30), cv2.FONT_HERSHEY_SIMPLEX
 # The standard deviation of what is blurred, in widths of it.
 BLUR = 1 / 25
 # Of a collage: pictures a side, and the side of each in pixels.
@@ -116,17 +117,15 @@ def on_page(sample: Sample) -> Sample:
     tall = round((width + 2 * side) * PAGE)
     top = round(PAGE_TOP * tall)
     below = max(tall - top - height, top)
-    page = surrounded(sample, (top, below, side, side), (PAGE_COLOUR,) * 3)
+    page = surrounded(sample, (top, below, side, side), PAGE_COLOUR)
     step = max(round(0.12 * width), 4)
     for start in (
         *range(step // 2, top - step, step),
         *range(top + height + step, top + height + below, step),
     ):
-        where = (side, start + step // 2)
-        cv2.putText(
-            page.picture, f"Line {start} of some text", where, cv2.FONT_HERSHEY_SIMPLEX,
-            step / 45, (INK,) * 3, 1, cv2.LINE_AA,
-        )  # fmt: skip
+        where, size = (side, start + step // 2), step / 45
+        text = f"Line {start} of some text"
+        cv2.putText(page.picture, text, where, FONT, size, INK, 1, cv2.LINE_AA)
     return page
 
 
