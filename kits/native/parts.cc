@@ -40,15 +40,9 @@ std::vector<Box> disjoint(const std::vector<Box>& boxes) {
   return found;
 }
 
-// Whole places of a mask of so many a side, at least one: palmkit.kits.portrait.views.span.
-struct Span {
-  int low, high;
-};
-Span span(int low, int high, int length, int side) {
-  const double scale = static_cast<double>(side) / length;
-  const auto rounded = [scale](int x) { return static_cast<int>(std::nearbyint(x * scale)); };
-  const int start = std::min(std::max(rounded(low), 0), side - 1);
-  return {start, std::min(std::max(rounded(high), start + 1), side)};
+// A box of a part of a picture, in the picture.
+Box from(const Box& part, const Box& box) {
+  return {part.left + box.left, part.top + box.top, part.left + box.right, part.top + box.bottom};
 }
 
 }  // namespace
@@ -66,8 +60,7 @@ bool is_within(const Box& one, const Box& other) {
 std::optional<Box> people_in(MaskView coarse, const Box& seen) {
   const std::optional<Box> box = box_of_people(coarse, seen.width(), seen.height());
   if (!box) return std::nullopt;
-  return Box{seen.left + box->left, seen.top + box->top, seen.left + box->right,
-             seen.top + box->bottom};
+  return from(seen, *box);
 }
 
 std::optional<Box> closer(MaskView coarse, const Box& seen) {
@@ -128,8 +121,7 @@ std::vector<Box> apart(MaskView coarse, const Box& seen) {
     for (size_t i = 0; i < size; ++i) alone.data()[i] = parts.labels[i] == label ? 1.f : 0.f;
     if (const std::optional<Box> box =
             box_round(alone, {0, 0, width, height}, width, height, kApartRoom))
-      boxes.push_back({seen.left + box->left, seen.top + box->top, seen.left + box->right,
-                       seen.top + box->bottom});
+      boxes.push_back(from(seen, *box));
   }
   std::vector<Box> found = disjoint(boxes);
   std::stable_sort(found.begin(), found.end(), [](const Box& one, const Box& other) {
@@ -144,18 +136,17 @@ std::vector<Box> apart(MaskView coarse, const Box& seen) {
 }
 
 void mix_in(Mask& coarse, const Mask& said, const Box& part, const Box& seen) {
-  const Span across =
-      span(part.left - seen.left, part.right - seen.left, seen.width(), coarse.width());
-  const Span down =
-      span(part.top - seen.top, part.bottom - seen.top, seen.height(), coarse.height());
+  const int side = coarse.width();
+  const Span across = span(part.left - seen.left, part.right - seen.left,
+                           static_cast<double>(side) / seen.width(), side);
+  const Span down = span(part.top - seen.top, part.bottom - seen.top,
+                         static_cast<double>(side) / seen.height(), side);
   Mask small(across.high - across.low, down.high - down.low);
   resize_area<float, 1>(said, small.rows());
-  for (int y = 0; y < small.height(); ++y) {
-    const float* from = small.data() + static_cast<ptrdiff_t>(y) * small.width();
-    float* to =
-        coarse.data() + static_cast<ptrdiff_t>(down.low + y) * coarse.width() + across.low;
-    for (int x = 0; x < small.width(); ++x) to[x] = (to[x] + from[x]) / 2;
-  }
+  const Rows<float, 1> place = coarse.rows().part(across.low, down.low, across.high, down.high);
+  for (int y = 0; y < place.height; ++y)
+    for (int x = 0; x < place.width; ++x)
+      place.row(y)[x] = (place.row(y)[x] + small.row(y)[x]) / 2;
 }
 
 std::vector<Box> groups(const std::vector<Box>& boxes) {

@@ -142,9 +142,9 @@ std::optional<Hair::Seen> Hair::seen(View image, const Box& area, const Part& vi
     box.right -= box.width() % 4, box.bottom -= box.height() % 4;
   }
   // Where the part that is in the picture lies in the network's input.
-  const Box inside{start(box.left - view[0], view[2]), start(box.top - view[1], view[3]),
-                   end(box.left - view[0], box.right - view[0], view[2]),
-                   end(box.top - view[1], box.bottom - view[1], view[3])};
+  const Span across = span(box.left - view[0], box.right - view[0], side_ / view[2], side_);
+  const Span down = span(box.top - view[1], box.bottom - view[1], side_ / view[3], side_);
+  const Box inside{across.low, down.low, across.high, down.high};
   Seen found{box, inside, resize(palm_kits::part_of(image, box), inside.width(), inside.height()),
              Picture(side_, side_)};
   for (int y = 0; y < found.small.height(); ++y)
@@ -188,14 +188,6 @@ void Hair::add(Rows<float, 1> mask, View image, const Box& area, const Part& vie
   for (int y = found->box.bottom; y < image.height; ++y)
     for (int x = 0; x < image.width; ++x)
       mask.row(y)[x] = std::max(mask.row(y)[x], longer.row(y)[x]);
-}
-
-int Hair::start(double low, double length) const {
-  return std::min(std::max(rounded(low * (side_ / length)), 0), side_ - 1);
-}
-
-int Hair::end(double low, double high, double length) const {
-  return std::min(std::max(rounded(high * (side_ / length)), start(low, length) + 1), side_);
 }
 
 }  // namespace palm_kits

@@ -84,8 +84,6 @@ class Hair : public Segmenter {
     Picture small, canvas;
   };
   std::optional<Seen> seen(View image, const Box& area, const Part& view) const;
-  int start(double low, double length) const;
-  int end(double low, double high, double length) const;
 
   std::map<Who, Steady> steady_;
 };

@@ -103,6 +103,11 @@ Picture Halves::glance(const Box& box, int side) {
   return whole;
 }
 
+Span span(double low, double high, double scale, int side) {
+  const int start = std::min(std::max(rounded(low * scale), 0), side - 1);
+  return {start, std::min(std::max(rounded(high * scale), start + 1), side)};
+}
+
 std::optional<Box> box_round(MaskView coarse, const Box& seen, int width, int height,
                              double room) {
   const Box found = bounds(above(coarse, 0.5f));

@@ -32,6 +32,11 @@ class Halves {
 // The part of a picture round the people in the part `seen` of it; nothing where nobody is. room:
 // round them, in their width and height, which may reach out of the part.
 std::optional<Box> box_round(MaskView coarse, const Box& seen, int width, int height, double room);
+// Whole places of a mask of so many a side, at least one, of what lies at low..high in pixels.
+struct Span {
+  int low, high;
+};
+Span span(double low, double high, double scale, int side);
 // Where people are, with a margin, in pixels of the picture; nothing where nobody is.
 std::optional<Box> box_of_people(MaskView coarse, int width, int height);
 // What the network of hair sees of a face: x, y, width, height. box: likewise.

@@ -34,7 +34,7 @@ def people_in(coarse: Mask, seen: Box) -> Box | None:
     box = box_of_people(coarse, right - left, bottom - top)
     if box is None:
         return None
-    return left + box[0], top + box[1], left + box[2], top + box[3]
+    return _in_picture(box, seen)
 
 
 def closer(coarse: Mask, seen: Box) -> Box | None:
@@ -121,7 +121,7 @@ def apart(coarse: Mask, seen: Box) -> list[Box]:
         alone = coarse * (np.asarray(labels, np.int32) == i)
         box = box_round(alone, (0, 0, width, height), width, height, APART_ROOM)
         if box is not None:
-            boxes.append((left + box[0], top + box[1], left + box[2], top + box[3]))
+            boxes.append(_in_picture(box, seen))
     found = sorted(_disjoint(boxes), key=area, reverse=True)[:APART_COUNT]
     return [box for box in found if area(box) < APART_MOST * area(seen)]
 
@@ -139,6 +139,12 @@ def mixed_in(coarse: Mask, said: Mask, part: Box, seen: Box) -> Mask:
     mixed[rows, columns] += cv2.resize(said, size, interpolation=cv2.INTER_AREA)
     mixed[rows, columns] /= 2
     return mixed
+
+
+def _in_picture(box: Box, seen: Box) -> Box:
+    """Return a box of the part `seen` of a picture in the picture."""
+    left, top = seen[:2]
+    return left + box[0], top + box[1], left + box[2], top + box[3]
 
 
 def _place(part: Box, box: Box, side: int) -> tuple[slice, slice]:

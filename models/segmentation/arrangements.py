@@ -14,10 +14,11 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
+import numpy.typing as npt
 from tqdm import tqdm
 
 from palmkit.models.degradations import UNCHANGED, Numbers, lines, numbers_of
@@ -56,37 +57,44 @@ class Arranged(NamedTuple):
     placed: Sequence[Placed]
 
 
+Drawn = npt.NDArray[Any]
 Arrangement = Callable[[Sequence[Sample]], Iterator[Arranged]]
+
+
+def redrawn(sample: Sample, picture: Drawn, truth: Drawn, counted: Drawn) -> Sample:
+    """Return a sample with what OpenCV has drawn of it; counted: not 0 where its truth counts."""
+    return sample._replace(
+        picture=np.asarray(picture, np.uint8),
+        truth=np.asarray(truth, np.float32),
+        counted=np.asarray(counted) > 0,
+    )
 
 
 def surrounded(
     sample: Sample, border: tuple[int, int, int, int], colour: tuple[int, int, int] = (0, 0, 0)
 ) -> Sample:
-    """Return a sample with a border of one colour; border: of so much above, below, beside it."""
+    """Return a sample with a border of one colour.
+
+    border: how wide it is above, below, to the left and to the right, in pixels.
+    """
     constant = cv2.BORDER_CONSTANT
     picture = cv2.copyMakeBorder(sample.picture, *border, constant, value=colour)
     truth = cv2.copyMakeBorder(sample.truth.astype(np.float32), *border, constant, value=0)
     counted = cv2.copyMakeBorder(sample.counted.astype(np.uint8), *border, constant, value=1)
-    return Sample(
-        sample.set,
-        np.asarray(picture, np.uint8),
-        np.asarray(truth, np.float32),
-        np.asarray(counted) > 0,
-        sample.file,
-    )
+    return redrawn(sample, picture, truth, counted)
 
 
-def between_bars(sample: Sample, shape: float, colour: tuple[int, int, int] = (0, 0, 0)) -> Sample:
-    """Return a sample between bars above and below, or beside it, that fill a frame.
+def between_bars(sample: Sample, shape: float) -> Sample:
+    """Return a sample between black bars above and below, or beside it, that fill a frame.
 
     shape: of the frame, width over height.
     """
     height, width = sample.picture.shape[:2]
     if shape < 1:
         each = max(round(BARS * height), math.ceil((width / shape - height) / 2))
-        return surrounded(sample, (each, each, 0, 0), colour)
+        return surrounded(sample, (each, each, 0, 0))
     each = max(round(BARS * width), math.ceil((height * shape - width) / 2))
-    return surrounded(sample, (0, 0, each, each), colour)
+    return surrounded(sample, (0, 0, each, each))
 
 
 def in_blur(sample: Sample) -> Sample:
@@ -142,13 +150,7 @@ def turned(sample: Sample, degrees: float) -> Sample:
         cv2.warpAffine(each, matrix, size, flags=cv2.INTER_NEAREST)
         for each in (sample.truth.astype(np.float32), sample.counted.astype(np.uint8))
     )
-    return Sample(
-        sample.set,
-        np.asarray(picture, np.uint8),
-        np.asarray(truth, np.float32),
-        np.asarray(counted) > 0,
-        sample.file,
-    )
+    return redrawn(sample, picture, truth, counted)
 
 
 def alone(arrange: Callable[[Sample], Sample], samples: Sequence[Sample]) -> Iterator[Arranged]:
@@ -180,17 +182,12 @@ def square(sample: Sample) -> Sample:
     side = min(height, width)
     part = slice(side), slice((width - side) // 2, (width - side) // 2 + side)
     size = (CELL, CELL)
-    counted = cv2.resize(
-        sample.counted[part].astype(np.uint8), size, interpolation=cv2.INTER_NEAREST
+    picture = cv2.resize(sample.picture[part], size)
+    truth, counted = (
+        cv2.resize(each[part], size, interpolation=cv2.INTER_NEAREST)
+        for each in (sample.truth.astype(np.float32), sample.counted.astype(np.uint8))
     )
-    truth = cv2.resize(sample.truth[part].astype(np.float32), size, interpolation=cv2.INTER_NEAREST)
-    return Sample(
-        sample.set,
-        np.asarray(cv2.resize(sample.picture[part], size), np.uint8),
-        np.asarray(truth, np.float32),
-        np.asarray(counted) > 0,
-        sample.file,
-    )
+    return redrawn(sample, picture, truth, counted)
 
 
 ARRANGEMENTS: dict[str, Arrangement] = {
@@ -229,10 +226,10 @@ def main(arguments: Iterable[str] | None = None) -> None:
     maskers = as_they_come(options.task, options.teachers)
 
     def numbers(arrange: Arrangement) -> Numbers:
+        arranged = list(arrange(samples))
         return {
             name: numbers_of(
-                "iou",
-                spread(measured(tqdm(arrange(samples), mininterval=5, leave=False), masker)),
+                "iou", spread(measured(tqdm(arranged, mininterval=5, leave=False), masker))
             )
             for name, masker in maskers.items()
         }
