@@ -93,7 +93,7 @@ class FaceDetector(Kit[Faces]):
 
     def _run(self, image: Image, roi: Part | None, time_s: float | None) -> Faces:
         if time_s is None:
-            return self._finish(image, self._search.find(image, roi), None)
+            return self._finish(image, self._search.find_any_way_up(image, roi), None)
         return self._track(image, roi, time_s)
 
     def _forget(self) -> None:

@@ -79,7 +79,7 @@ class FaceMesh(CloseUpKit[Faces, Mesh, Track]):
         self._start(*self._searching.networks, self._meshed_by)
 
     def _adopt(self) -> None:
-        self._find = self._searching.search().find
+        self._find = self._searching.search().find_any_way_up
         self._model = self._meshed_by.model
         self._side = input_side(self._model)
         given = self._options.min_presence

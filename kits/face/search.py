@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
 import numpy as np
-from numpy.typing import NDArray
 
-from palmkit.kits.boxes import Floats
 from palmkit.kits.delivered import Current
 from palmkit.kits.detection import Candidates, merge
 from palmkit.kits.detector import OTHER_RATIOS, ROW, Detector, picture_dims
@@ -29,7 +27,9 @@ from palmkit.kits.face.certainty import (
     may_be_crowd,
     surer,
 )
+from palmkit.kits.face.closer import is_shown, surroundings
 from palmkit.kits.face.options import DETECTORS, FaceOptions
+from palmkit.kits.face.turning import turned_back, upright
 from palmkit.kits.image import Image, Part, clip_part
 from palmkit.kits.kit import Mode, ModelSource, Runnable, threshold
 from palmkit.kits.pace import leave_out
@@ -40,9 +40,8 @@ from palmkit.kits.sheets import GAP, SHEETS, rectangles, rows, sheets, windows
 # for who wants only so many faces: beside a large one, small ones do not show in it. The last is
 # for who wants tiles, and for frames with many small faces, where one pass costs less.
 SIZES = (160, 320, 640)
-# It is seen closer, in the middle of a square of so many times its size, in so many pixels: first
-# the likeliest; if it is a face, all others. On the validation part 96 pixels find fewer faces.
-REACH = 3
+# What may be a small face is seen closer, in so many pixels: first the likeliest; if it is a face,
+# all others. On the validation part 96 pixels find fewer faces.
 CLOSER_SIDE = 128
 # More squares may be a crowd, if of the four likeliest one is surely a face or two may be, whatever
 # the least score: so in 219 of 228 such training pictures of crowds, in none of four without.
@@ -54,10 +53,13 @@ CROWD_PROBES = 4
 SECOND_SURE = 0.45
 # Small faces in small pictures are found better when these are enlarged, up to about this.
 MAX_ENLARGED = 2.0
+LEAST_SIDE = CLOSER_SIDE / MAX_ENLARGED
 # In a crowd each look enlarges by STEP what the last one leaves in doubt, and what is tiny in twice
 # its own pixels once more, up to MOST_ENLARGED.
 STEP = 2
 MOST_ENLARGED = 3.0
+# A turned picture is searched where a glance at it sees a face of this score.
+GLANCE = 0.5
 # A look shows what is in doubt with so many of its sizes, or pixels, on each side of its middle.
 WINDOW = 3.0
 LEAST_WINDOW = 8
@@ -96,9 +98,35 @@ class FaceSearch:
         self._tile = tile
         self._is_video = is_video
         self._budget_ms = options.budget_ms
+        is_careful = options.quality == "best" or best is not None
+        has_time = self._looks_closer and options.budget_ms is None
+        self._looks_turned = is_careful and has_time
         if self._looks_closer:
             options = replace(options, size=None)
         self._best = None if best is None else FaceSearch(best, options)
+
+    def find_any_way_up(
+        self, image: Image, roi: Part | None, *, enough: int | None = None
+    ) -> Candidates:
+        """Return what `find` does, or where surer faces lie or hang upside down, those.
+
+        It looks so in pictures, with a best network, without a tile or a budget.
+        Raises ImageError if `roi` lies outside the picture.
+        """
+        found = self.find(image, roi, enough=enough)
+        if not self._looks_turned:
+            return found
+        area = clip_part(image, roi)
+        left, top, right, bottom = area
+        part = image[top:bottom, left:right]
+
+        def find(turned: Image) -> Candidates:
+            whole = (0, 0, turned.shape[1], turned.shape[0])
+            glance = self.network.infer_whole(turned, whole, SIZES[1], GLANCE)
+            return self.find(turned, None, enough=enough) if len(glance) else glance
+
+        quarters, faces = upright(part, find, found)
+        return turned_back(faces, quarters, area) if quarters else found
 
     def find(
         self,
@@ -175,7 +203,8 @@ class FaceSearch:
             return sure
         doubtful = seen.take(in_doubt)
         by_score = np.argsort(-doubtful.scores, kind="stable")
-        parts = list(islice(_surroundings(doubtful.boxes[by_score], area), MOST_CLOSER + 1))
+        squares = surroundings(doubtful.boxes[by_score], area, LEAST_SIDE)
+        parts = list(islice(squares, MOST_CLOSER + 1))
         if len(parts) > MOST_CLOSER:
             return self._search_crowd(image, area, min_score, parts, seen, size, enough, budget)
         confirmed = surer(min_score, CONFIRMED)
@@ -258,7 +287,7 @@ class FaceSearch:
                 if not budget.allows(sheet.shape[0] * sheet.shape[1]):
                     break
                 looks.append(self.network.infer_sheet(image, area, sheet, min(HEAT), closer))
-                left &= ~_is_shown(places, sheet.parts)
+                left &= ~is_shown(places, sheet.parts)
             found.append(hot.take(left))
             seen, scale = as_both_say(Candidates.joined(looks), before=merge(hot)), closer
             seen = seen.take(longer_sides(seen) * scale < TOO_LARGE)
@@ -338,41 +367,3 @@ def _pixels(area: Part, size: float) -> float:
 def _scale(area: Part, size: float) -> float:
     """Return the scale at which an area is seen, its longer side brought to this size."""
     return min(size / max(area[2:]), MAX_ENLARGED)
-
-
-def _is_shown(places: Floats, parts: Sequence[Part]) -> NDArray[np.bool_]:
-    """Return which places, corners float32[n, 4], lie in a part."""
-    corners = np.array(parts, np.float32)
-    low, high = corners[:, :2], corners[:, :2] + corners[:, 2:]
-    inside = np.concatenate([places[:, None, :2] >= low, places[:, None, 2:] <= high], axis=2)
-    return np.asarray(np.any(np.all(inside, axis=2), axis=1), np.bool_)
-
-
-def _surroundings(boxes: Floats, area: Part) -> Iterator[Part]:
-    """Yield squares inside the area, each round the first box not shown by earlier ones."""
-    waiting = boxes.tolist()
-    while waiting:
-        x1, y1, x2, y2 = waiting[0]
-        size = max(x2 - x1, y2 - y1)
-        side = math.ceil(max(size * REACH, CLOSER_SIDE / MAX_ENLARGED))
-        left, width = _centred((x1 + x2) / 2, side, area[0], area[2])
-        top, height = _centred((y1 + y2) / 2, side, area[1], area[3])
-        part = (left, top, width, height)
-        yield part
-        waiting = [box for box in waiting[1:] if not _shows(part, size, box, area)]
-
-
-def _centred(middle: float, length: float, low: float, size: float) -> tuple[float, float]:
-    """Return start and length of a range round the middle, not beyond low and low + size."""
-    length = min(length, size)
-    return min(max(round(middle - length / 2), low), low + size - length), length
-
-
-def _shows(part: Part, size: float, box: Sequence[float], area: Part) -> bool:
-    """Return whether a part shows a box with half its size round it, not much below `size`."""
-    own = max(box[2] - box[0], box[3] - box[1])
-    return own >= size / 2 and all(
-        max(box[axis] - own / 2, area[axis]) >= part[axis]
-        and min(box[2 + axis] + own / 2, area[axis] + area[2 + axis]) <= part[axis] + part[2 + axis]
-        for axis in (0, 1)
-    )

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, TypeAlias, cast
 
 import numpy as np
 
 from palmkit.engine.backends import again_if_lost
+from palmkit.kits.boxes import Floats
 from palmkit.kits.calls import Given, Sources, called_with_pictures
 from palmkit.kits.face.kit import FaceDetector
+from palmkit.kits.face.turning import quarters_of, turned_boxes, upright
 from palmkit.kits.image import Image, Part, Source, resize, resizings
 from palmkit.kits.options import made_of, same_option
 from palmkit.kits.portrait import refine
@@ -22,6 +25,7 @@ from palmkit.kits.portrait.kit import (
     SegmenterCall,
     segment_by,
 )
+from palmkit.kits.portrait.looks import mean_of_scales, mean_of_turns
 from palmkit.kits.portrait.network import SegmentationNetwork
 from palmkit.kits.portrait.options import HAIR_NETWORKS, HairOptions
 from palmkit.kits.portrait.steady import Steady
@@ -98,6 +102,7 @@ class HairSegmenter(Segmenter):
         )
         self._second = second
         self._again = AGAIN[options.quality if of_pictures else "fast"]
+        self._looks_turned = of_pictures and options.quality != "fast"
         looks = options.max_faces is None
         self._open(Finder(options.finder_model, options) if looks else None, second)
 
@@ -118,6 +123,20 @@ class HairSegmenter(Segmenter):
         left, top, right, bottom = area
         part = (left, top, right - left, bottom - top)
         faces = self._faces.detect(image, None if time_s is None else time_s * 1e3, roi=part)
+        if self._looks_turned:
+            crop = image[top:bottom, left:right]
+            quarters, found = upright(crop, self._faces.detect, faces)
+            if quarters:
+                masked = partial(self._mask_with, faces=found, time_s=None)
+                return self._mask_turned(image, area, quarters, masked)
+        return self._mask_with(image, area, faces, time_s)
+
+    def _mask_with(
+        self, image: Image, area: Box, faces: Faces, time_s: float | None
+    ) -> refine.Mask:
+        """Return the mask of an area with these faces, which are upright."""
+        left, top, right, bottom = area
+        part = (left, top, right - left, bottom - top)
         looks = _looks(faces, image)
         if self._heads is not None:
             crop = Halves(image[top:bottom, left:right])
@@ -149,7 +168,15 @@ class HairSegmenter(Segmenter):
         the boxes that FaceDetector gives. area: left, top, right, bottom. time_s: as in Kit._run.
         Returns float32[h, w], 0 outside of the area.
         """
-        return self._round(image, _looks(faces, image), area, time_s, fine, twice, once)
+        quarters = quarters_of(faces[0]) if time_s is None and len(faces) else 0
+        if not quarters:
+            return self._round(image, _looks(faces, image), area, time_s, fine, twice, once)
+        faces = replace(faces, boxes=turned_boxes(faces.boxes, quarters, area))
+
+        def masked(picture: Image, whole: Box) -> refine.Mask:
+            return self._round(picture, _looks(faces, picture), whole, None, fine, twice, once)
+
+        return self._mask_turned(image, area, quarters, masked)
 
     def _round(
         self,
@@ -192,28 +219,25 @@ class HairSegmenter(Segmenter):
         Hair is hair there, too; of what the network takes for it by mistake it is less sure.
         part: of the picture, where the mask is wanted. Returns float32, 0..1, smooth.
         """
-        import cv2
+        quarters, box = quarters_of(face), face.box
+        if not quarters:
+            return self._otherwise(image, area, box)[part]
+        box = turned_boxes(box[None], quarters, area)[0]
+        masked = partial(self._otherwise, box=box)
+        return self._mask_turned(image, area, quarters, masked)[part]
 
+    def _otherwise(self, image: Image, area: Box, box: Floats) -> refine.Mask:
         mask = np.zeros(image.shape[:2], np.float32)
-        place = self._place(area, square_round(face.box, image.shape[1], image.shape[0]))
+        place = self._place(area, square_round(box, image.shape[1], image.shape[0]))
         if place is None:
-            return mask[part]
+            return mask
         (left, top, right, bottom), rows, columns = place
-        canvas = self._canvas(image[top:bottom, left:right], rows, columns)
-        grey = cv2.cvtColor(cv2.cvtColor(canvas, cv2.COLOR_RGB2GRAY), cv2.COLOR_GRAY2RGB)
-        found = self._network.infer(cast(Image, grey))
-        looks = np.ones_like(found)
-        middle, size = ((self._side - 1) / 2,) * 2, (self._side, self._side)
-        for degrees in (TURN, -TURN):
-            there, back = (cv2.getRotationMatrix2D(middle, each, 1) for each in (degrees, -degrees))
-            turned = self._network.infer(cast(Image, cv2.warpAffine(canvas, there, size)))
-            found = found + cast(refine.Mask, cv2.warpAffine(turned, back, size))
-            # The corners are out of a turned look.
-            inside = cv2.warpAffine(np.ones_like(turned), there, size)
-            looks += cast(refine.Mask, cv2.warpAffine(inside, back, size))
-        found = np.ascontiguousarray((found / looks)[rows, columns])
-        mask[top:bottom, left:right] = refine.enlarge(found, image[top:bottom, left:right])
-        return mask[part]
+        crop = image[top:bottom, left:right]
+        found = mean_of_turns(self._network, self._canvas(crop, rows, columns), TURN)
+        mask[top:bottom, left:right] = refine.enlarge(
+            np.ascontiguousarray(found[rows, columns]), crop
+        )
+        return mask
 
     def _infer_well(self, view: Image) -> refine.Mask:
         """Return what the network says of a view, or mostly the best one if that is in doubt.
@@ -233,34 +257,12 @@ class HairSegmenter(Segmenter):
             whole = network.infer(view)
         if self._again is not None and (unsure := doubt(whole)) >= self._again:
             scale = NEARER if unsure < MUCH else FARTHER
-            whole = self._infer_anew(network, view, whole, scale)
+            whole = mean_of_scales(network, view, whole, scale)
         if network.side != side:
             whole = cast(refine.Mask, cv2.resize(whole, (side, side)))
         if first is None:
             return whole
         return cast(refine.Mask, cv2.addWeighted(first, FIRST_WORD, whole, 1 - FIRST_WORD, 0))
-
-    def _infer_anew(
-        self, network: SegmentationNetwork, view: Image, whole: refine.Mask, scale: float
-    ) -> refine.Mask:
-        """Return the mean of what it says of a view, of that at a scale, and of both mirrored.
-
-        It errs in other places in each. whole: what it says of the view.
-        """
-        import cv2
-
-        size, middle = (network.side, network.side), (network.side - 1) / 2 * (1 - scale)
-        moved = np.array([[scale, 0, middle], [0, scale, middle]])
-        whole = whole + network.infer_mirrored(view)
-        seen = cast(Image, cv2.warpAffine(view, moved, size))
-        words = network.infer(seen) + network.infer_mirrored(seen)
-        # What both see, and what only the first one does.
-        inside = np.ones_like(whole)
-        words, inside = (
-            cast(refine.Mask, cv2.warpAffine(each, cv2.invertAffineTransform(moved), size))
-            for each in (words, inside)
-        )
-        return np.asarray((whole + words) / (2 + 2 * inside), np.float32)
 
     def _place(self, area: Box, view: Part) -> tuple[Box, slice, slice] | None:
         """Return where a view, which may exceed the picture, shows what; None if nothing.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, cast
 
@@ -19,6 +19,8 @@ from palmkit.kits.calls import (
     takes_pictures,
     takes_pictures_awaited,
 )
+from palmkit.kits.face.kit import FaceDetector
+from palmkit.kits.face.turning import turned, upright
 from palmkit.kits.image import Image, Part, Source, clip_part
 from palmkit.kits.kit import Kit, ModelSource
 from palmkit.kits.options import Modes, kept, made_of, same_option
@@ -30,9 +32,9 @@ from palmkit.kits.portrait.held import Holding, box_with_room, held_by
 from palmkit.kits.portrait.network import MaskNetwork, SegmentationNetwork
 from palmkit.kits.portrait.on_device import OnDevice
 from palmkit.kits.portrait.options import PORTRAIT_NETWORKS, PortraitOptions, SegmenterOptions
-from palmkit.kits.portrait.search import Found, PeopleSearch
+from palmkit.kits.portrait.search import DOUBT, Found, PeopleSearch
 from palmkit.kits.portrait.steady import Steady
-from palmkit.kits.portrait.views import Box, Halves, shrinkings
+from palmkit.kits.portrait.views import Box, Halves, doubt, shrinkings
 from palmkit.kits.results import INSIDE, Mask
 from palmkit.kits.results.mask import Subject
 
@@ -119,6 +121,20 @@ class Segmenter(Kit[Mask]):
     ) -> refine.Mask:
         """Return the whole picture's mask, 0 outside left, top, right, bottom."""
 
+    def _mask_turned(
+        self, image: Image, area: Box, quarters: int, masked: Callable[[Image, Box], refine.Mask]
+    ) -> refine.Mask:
+        """Return the mask of an area as it is found in that turned by so many quarters.
+
+        masked: returns the mask of an area of a picture.
+        """
+        left, top, right, bottom = area
+        part = turned(image[top:bottom, left:right], quarters)
+        mask = np.zeros(image.shape[:2], np.float32)
+        found = masked(part, (0, 0, part.shape[1], part.shape[0]))
+        mask[top:bottom, left:right] = np.rot90(found, -quarters)
+        return mask
+
     def _enlarge(
         self, crop: Image, coarse: refine.Mask, small: Image, to: refine.Mask | None = None
     ) -> refine.Mask:
@@ -183,7 +199,18 @@ class PortraitSegmenter(Segmenter):
         far = opened(None, PORTRAIT_NETWORKS.fast) if has_far else None
         best = network if is_best else second
         self._search = PeopleSearch(far or network, best, finder, is_best=is_best)
+        # They say which way up people are who are in doubt.
+        self._faces = None
+        if of_pictures and looks and options.quality != "fast":
+            running = options.running()
+            self._faces = FaceDetector(quality="fast", model=options.face_model, **running)
         self._open(finder, self._holding, second, far)
+
+    @property
+    def releases(self) -> Mapping[str, str]:
+        """The versions of the models, with the face detector's, as in Kit.releases."""
+        faces = {} if self._faces is None else self._faces.releases
+        return {**super().releases, **faces}
 
     def _forget(self) -> None:
         self._steady, self._steady_things = Steady(), Steady()
@@ -192,17 +219,33 @@ class PortraitSegmenter(Segmenter):
     def _mask(
         self, image: Image, area: tuple[int, int, int, int], time_s: float | None
     ) -> refine.Mask:
-        mask = self._people(image, area, time_s)
+        if time_s is not None:
+            return self._with_held(self._people(image, area, time_s), image, area, time_s)
+        left, top, right, bottom = area
+        crop = image[top:bottom, left:right]
+        seen = self._search.find(Halves(crop))
+        if self._faces is not None and max(doubt(each.mask) for each in seen) >= DOUBT:
+            find = self._faces.detect
+            quarters, _ = upright(crop, find, find(crop))
+            if quarters:
+                return self._mask_turned(image, area, quarters, self._mask_upright)
+        return self._with_held(self._drawn(image, area, seen), image, area, None)
+
+    def _mask_upright(self, image: Image, area: Box) -> refine.Mask:
+        seen = self._search.find(Halves(image))
+        return self._with_held(self._drawn(image, area, seen), image, area, None)
+
+    def _with_held(
+        self, mask: refine.Mask, image: Image, area: Box, time_s: float | None
+    ) -> refine.Mask:
         if self._holding is not None:
             self._add_held(self._holding, mask, image, area, time_s)
         return mask
 
-    def _people(self, image: Image, area: Box, time_s: float | None) -> refine.Mask:
-        """Return the mask of the people alone."""
+    def _people(self, image: Image, area: Box, time_s: float) -> refine.Mask:
+        """Return the mask of the people alone in the next frame of a video."""
         left, top, right, bottom = area
         crop = Halves(image[top:bottom, left:right])
-        if time_s is None:
-            return self._drawn(image, area, self._search.find(crop))
         if not self._following.is_due(area):
             return self._drawn(image, area, self._following.follow(crop, time_s))
         frames = self._on_device.frames(image, (right - left) * (bottom - top))

@@ -77,6 +77,13 @@ class PortraitOptions(SegmenterOptions):
         was="finder",
     )
     best_model: ModelSource | None = best_option("portrait_best")
+    face_model: ModelSource | None = option(
+        None,
+        "another face detector, which says which way up people are, as `model`, such as"
+        " face_detector@stable",
+        group=RUNNING,
+        metavar="FILE",
+    )
     held_model: ModelSource | None = option(
         None,
         "another model for what is held, as `model`, such as held_things@stable",
