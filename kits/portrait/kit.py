@@ -20,7 +20,13 @@ from palmkit.kits.calls import (
     takes_pictures_awaited,
 )
 from palmkit.kits.face.kit import FaceDetector
-from palmkit.kits.face.turning import turned, upright
+from palmkit.kits.face.turning import (
+    GLANCE_SIZE,
+    GLANCE_SURE,
+    GLANCE_SURER,
+    turned,
+    upright,
+)
 from palmkit.kits.image import Image, Part, Source, clip_part
 from palmkit.kits.kit import Kit, ModelSource
 from palmkit.kits.options import Modes, kept, made_of, same_option
@@ -32,9 +38,9 @@ from palmkit.kits.portrait.held import Holding, box_with_room, held_by
 from palmkit.kits.portrait.network import MaskNetwork, SegmentationNetwork
 from palmkit.kits.portrait.on_device import OnDevice
 from palmkit.kits.portrait.options import PORTRAIT_NETWORKS, PortraitOptions, SegmenterOptions
-from palmkit.kits.portrait.search import DOUBT, Found, PeopleSearch
+from palmkit.kits.portrait.search import Found, PeopleSearch
 from palmkit.kits.portrait.steady import Steady
-from palmkit.kits.portrait.views import Box, Halves, doubt, shrinkings
+from palmkit.kits.portrait.views import Box, Halves, shrinkings
 from palmkit.kits.results import INSIDE, Mask
 from palmkit.kits.results.mask import Subject
 
@@ -199,11 +205,12 @@ class PortraitSegmenter(Segmenter):
         far = opened(None, PORTRAIT_NETWORKS.fast) if has_far else None
         best = network if is_best else second
         self._search = PeopleSearch(far or network, best, finder, is_best=is_best)
-        # They say which way up people are who are in doubt.
+        # They say which way up people are.
+        is_careful, model = options.quality != "fast", options.face_model
         self._faces = None
-        if of_pictures and looks and options.quality != "fast":
+        if of_pictures and looks and is_careful:
             running = options.running()
-            self._faces = FaceDetector(quality="fast", model=options.face_model, **running)
+            self._faces = FaceDetector(quality="fast", size=GLANCE_SIZE, model=model, **running)
         self._open(finder, self._holding, second, far)
 
     @property
@@ -221,18 +228,17 @@ class PortraitSegmenter(Segmenter):
     ) -> refine.Mask:
         if time_s is not None:
             return self._with_held(self._people(image, area, time_s), image, area, time_s)
-        left, top, right, bottom = area
-        crop = image[top:bottom, left:right]
-        seen = self._search.find(Halves(crop))
-        if self._faces is not None and max(doubt(each.mask) for each in seen) >= DOUBT:
-            find = self._faces.detect
-            quarters, _ = upright(crop, find, find(crop))
+        if self._faces is not None:
+            left, top, right, bottom = area
+            crop, find = image[top:bottom, left:right], self._faces.detect
+            quarters, _ = upright(crop, find, find(crop), GLANCE_SURE, GLANCE_SURER)
             if quarters:
                 return self._mask_turned(image, area, quarters, self._mask_upright)
-        return self._with_held(self._drawn(image, area, seen), image, area, None)
+        return self._mask_upright(image, area)
 
     def _mask_upright(self, image: Image, area: Box) -> refine.Mask:
-        seen = self._search.find(Halves(image))
+        left, top, right, bottom = area
+        seen = self._search.find(Halves(image[top:bottom, left:right]))
         return self._with_held(self._drawn(image, area, seen), image, area, None)
 
     def _with_held(

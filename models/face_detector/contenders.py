@@ -12,6 +12,7 @@ import numpy as np
 from palmkit.kits.boxes import corners
 from palmkit.kits.face.options import DETECTORS
 from palmkit.kits.kit import shipped_model
+from palmkit.kits.quality import Quality
 from palmkit.models.face_detector import teachers
 from palmkit.models.face_detector.teachers import Array, Detections, Detector, Picture, resize
 
@@ -61,7 +62,8 @@ def kit_detector(path: Path, size: int | None) -> Contender:
     from palmkit.engine import load
 
     threshold = float(load(path).metadata["threshold"])
-    every, reported = (kit_of(path, size, least) for least in (LOWEST_SCORE, None))
+    quality: Quality = "best" if path == BEST else "fast"
+    every, reported = (kit_of(path, size, least, quality) for least in (LOWEST_SCORE, None))
     return Contender(every, threshold, reported)
 
 
@@ -70,7 +72,7 @@ def auto_detector(size: int | None) -> Contender:
     from palmkit.engine import load
 
     threshold = float(load(MODEL).metadata["threshold"])
-    every, reported = (kit_of(MODEL, size, least, BEST) for least in (LOWEST_SCORE, None))
+    every, reported = (kit_of(MODEL, size, least, best=BEST) for least in (LOWEST_SCORE, None))
     return Contender(every, threshold, reported)
 
 
@@ -78,15 +80,22 @@ def kit_of(
     model: Path | Counted,
     size: int | None,
     min_score: float | None,
+    quality: Quality = "auto",
     best: Path | Counted | None = None,
 ) -> Detector:
     """Return the kit with these options as a detector.
 
-    best: the network that looks again; None: none does.
+    model: that of the quality. best: the network that looks again; None: none does.
     """
     from palmkit.kits import FaceDetector
 
-    detector = FaceDetector(model=model, best_detector_model=best, size=size, min_score=min_score)
+    detector = FaceDetector(
+        model=model,
+        best_detector_model=best,
+        quality=quality,
+        size=size,
+        min_score=min_score,
+    )
 
     def detect(picture: Picture) -> Detections:
         faces = detector.detect(picture)

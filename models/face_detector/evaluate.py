@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from palmkit.kits.quality import Quality
 from palmkit.models import kinds
 from palmkit.models.face_detector.contenders import (
     BEST,
@@ -193,7 +194,11 @@ def detection_numbers(every: Sequence[Sample], by_default: Sequence[Sample]) -> 
 
 
 def cost(
-    data: Path, entries: Sequence[Mapping[str, Any]], model: Path, best: Path | None = None
+    data: Path,
+    entries: Sequence[Mapping[str, Any]],
+    quality: Quality,
+    model: Path,
+    best: Path | None = None,
 ) -> dict[str, dict[str, float]]:
     """Return by kind of picture means of what the kit takes with these networks.
 
@@ -201,7 +206,7 @@ def cost(
     """
     networks = [Counted(each) for each in (model, best) if each is not None]
     first, last = networks[0], networks[-1]
-    detect = kit_of(first, None, None, None if last is first else last)
+    detect = kit_of(first, None, None, quality, None if last is first else last)
     costs: dict[str, list[list[float]]] = {}
     for entry in entries:
         picture = read_picture(data, entry["file"])
@@ -277,9 +282,9 @@ def main(arguments: Iterable[str] | None = None) -> None:
     numbers = {name: each[0] for name, each in measured.items()}
     pictures = {name: each[1] for name, each in measured.items()}
     costs = {
-        "palmkit auto": cost(options.data, every, MODEL, BEST),
-        "palmkit fast": cost(options.data, every, MODEL),
-        "palmkit best": cost(options.data, every, BEST),
+        "palmkit auto": cost(options.data, every, "auto", MODEL, BEST),
+        "palmkit fast": cost(options.data, every, "fast", MODEL),
+        "palmkit best": cost(options.data, every, "best", BEST),
     }
     metrics["as_it_comes"] = {
         name: {**numbers[name], "pictures": kinds.rounded(pictures[name])} for name in measured
