@@ -18,7 +18,7 @@ from palmkit.kits.face.turning import (
     turned_boxes,
     upright,
 )
-from palmkit.kits.image import Image
+from palmkit.kits.image import Image, resize
 from tests.kits.drawn_portraits import iou
 
 QUARTERS = (1, 2, 3)
@@ -180,3 +180,26 @@ def test_hair_of_people_who_lie_is_dyed(portrait: Image, quarters: int) -> None:
     stands, lies = (dyed(each.before, each.after) for each in (standing, lying))
     assert stands.mean() > 0.03
     assert iou(lies, np.rot90(stands, quarters)) > 0.9
+
+
+def test_large_pictures_are_found_to_lie_in_few_pixels(portrait: Image) -> None:
+    """What is found then is of all pixels."""
+    large = resize(portrait, 1024, 1536)
+    lying = turned(large, 1)
+    standing, found = FaceDetector().detect(large), FaceDetector().detect(lying)
+    area = (0, 0, 1536, 1024)
+    there = turned_boxes(standing.boxes, 1, area)
+    np.testing.assert_allclose(found.boxes, there, rtol=0, atol=0.01)
+    kit = PortraitSegmenter()
+    np.testing.assert_array_equal(kit.segment(lying).mask, np.rot90(kit.segment(large).mask))
+
+
+def test_a_turned_picture_in_which_nobody_is_left_is_left_alone() -> None:
+    """Its few pixels show a face, all of them none."""
+    found = scored(0.1)
+    image = np.zeros((900, 1200, 3), np.uint8)
+
+    def find(picture: Image) -> Scores:
+        return scored(0.95) if max(picture.shape) == 640 else scored()
+
+    assert upright(image, find, found) == (0, found)
