@@ -256,7 +256,7 @@ class PortraitSegmenter(Segmenter):
             return self._drawn(image, area, self._following.follow(crop, time_s))
         frames = self._on_device.frames(image, (right - left) * (bottom - top))
         if frames is not None:
-            return again_if_lost(lambda: self._mask_on_device(frames, image, area, time_s))
+            return self._mask_on_device(frames, image, area, time_s)
         whole = (0, 0, right - left, bottom - top)
         view = crop.part(whole, self._side)
         coarse = refine.without_specks(self._network.infer(view))
@@ -285,16 +285,30 @@ class PortraitSegmenter(Segmenter):
         """Return the mask of a frame of a video that the network's device keeps."""
         left, top, right, bottom = area
         steps, whole = shrinkings(right - left, bottom - top, self._side), slice(0, self._side)
-        frames.send(image)
-        coarse = refine.without_specks(self._network.infer(frames.see(area, steps, whole, whole)))
-        view = frames.seen()
+
+        def looked() -> tuple[refine.Mask, Image]:
+            frames.send(image)
+            said = self._network.infer(frames.see(area, steps, whole, whole))
+            return refine.without_specks(said), frames.seen()
+
+        # What is known of frames before is brought up once, though the device is lost.
+        coarse, view = again_if_lost(looked)
         found = Found((0, 0, right - left, bottom - top), view, coarse)
         if seen := self._following.begin(Halves(image[top:bottom, left:right]), found, time_s):
             return self._drawn(image, area, seen)
         coarse = self._steadied(coarse, view, area, time_s)
         covered = (right - left, bottom - top) == (image.shape[1], image.shape[0])
         mask = (np.empty if covered else np.zeros)(image.shape[:2], np.float32)
-        self._enlarge_on_device(frames, area, coarse, view, mask[top:bottom, left:right])
+        place, is_kept = mask[top:bottom, left:right], True
+
+        def enlarge() -> None:
+            nonlocal is_kept
+            if not is_kept:
+                frames.send(image)
+            is_kept = False
+            self._enlarge_on_device(frames, area, coarse, view, place)
+
+        again_if_lost(enlarge)
         return mask
 
     def _steadied(self, coarse: refine.Mask, view: Image, area: Box, time_s: float) -> refine.Mask:

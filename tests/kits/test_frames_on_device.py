@@ -14,7 +14,7 @@ from palmkit.engine.ir import Graph, Node, Type
 from palmkit.kits import HairSegmenter, PortraitSegmenter
 from palmkit.kits.image import Image, Part
 from palmkit.kits.portrait import on_device
-from palmkit.kits.portrait.following import EVERY
+from palmkit.kits.portrait.following import EVERY, Following
 from tests.engine.backends.test_gpu import KIND, MISSING, NAME
 from tests.kits.conftest import Blobs, picture
 from tests.kits.drawn_portraits import SIDE, Reds, iou, scene
@@ -221,6 +221,13 @@ def test_a_lost_device_does_not_lose_the_frame(
     choose(monkeypatch, 1.0, 0.0)
     expected, masks = list[Any](), list[Any]()
     upsample, calls = GpuFrames.upsample, list[int]()
+    begin, begun = Following.begin, list[float]()
+
+    def beginning(self: Following, *given: Any) -> Any:
+        begun.append(given[-1])
+        return begin(self, *given)
+
+    monkeypatch.setattr(Following, "begin", beginning)
 
     def losing(self: GpuFrames, *given: Any) -> Any:
         calls.append(1)
@@ -236,4 +243,6 @@ def test_a_lost_device_does_not_lose_the_frame(
                 mask = segmenter.segment(scene(shift=shift)[0]).mask
                 (masks if lose else expected).append(mask)
     assert len(calls) == 4
+    # Each frame was told to what follows people once.
+    assert len(begun) == len(masks) + len(expected)
     np.testing.assert_array_equal(masks, expected)
