@@ -3,8 +3,7 @@
 `python -m palmkit.models.face_detector.turned DATA LABELS TEACHERS` prints a table each of the dev
 pictures with faces and of the held-out training ones, and one of both that have none: what is found
 by default and how right it is, as the pictures are, on their side, one to the left and the next to
-the right, and upside down; by the kit as it comes, by either network, with `size`, and by YuNet at
-the picture's full size.
+the right, and upside down; by the kit in each quality, and by YuNet at the picture's full size.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from palmkit.models.face_detector.contenders import as_they_come
 from palmkit.models.face_detector.dataset import read_labels
 from palmkit.models.face_detector.evaluate import EMPTY_KINDS, KINDS
 from palmkit.models.face_detector.labels import read_picture
-from palmkit.models.face_detector.large import CLOSER, Composed, measured
+from palmkit.models.face_detector.large import Composed, measured
 from palmkit.models.face_detector.teachers import Array
 from palmkit.models.kinds import PARTS
 
@@ -55,7 +54,7 @@ def read(data: Path, entries: Iterable[Mapping[str, Any]]) -> Iterator[Composed]
 def table(pictures: Sequence[Composed], teachers: Path, columns: Sequence[str]) -> Iterator[str]:
     """Yield the lines of a table, one for each contender and way."""
     yield f"| | | {' | '.join(columns)} |\n|---|---|---|---|"
-    for name, contender in as_they_come(teachers, [CLOSER]).items():
+    for name, contender in as_they_come(teachers).items():
         for way, quarters in WAYS.items():
             seen = [turned_by(each, quarters[place % 2]) for place, each in enumerate(pictures)]
             yield f"| {name} | {way} | {measured(seen, contender)}"
