@@ -45,6 +45,9 @@ class FaceDetectorArguments(FaceModes, FaceOptions):
 class FaceDetector(Kit[Faces]):
     """Finds faces in pictures and videos, with eyes, nose tip and mouth corners.
 
+    Where no face of a picture is sure it looks at the other quarter turns, too, for people who lie
+    and pictures held sideways, unless the quality is "fast" or it has a budget.
+
     with FaceDetector(max_faces=4) as detector:
         faces = detector.detect("group.jpg")
     """

@@ -165,6 +165,8 @@ class PortraitSegmenterArguments(SegmenterArguments, PortraitOptions):
 class PortraitSegmenter(Segmenter):
     """Finds the people in pictures and videos, pixel by pixel.
 
+    Faces say which way up a picture is, unless the quality is "fast".
+
     from palmkit.kits.video import VideoReader
 
     with PortraitSegmenter("video", background="blur") as segmenter:
