@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from palmkit.kits.quality import Quality
 from palmkit.models import kinds
 from palmkit.models.face_detector import evaluate as faces
 from palmkit.models.face_detector.contenders import BEST, MODEL, Contender
@@ -175,14 +176,17 @@ def test_faces_are_measured_by_kind(tmp_path: Path) -> None:
     assert numbers["crowds"]["found"] == numbers["animals"]["false"] == pictures["all"].mean == 0
 
 
-def test_the_cost_counts_all_inputs(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("quality", "best", "looks"), [("fast", None, 1), ("auto", BEST, 4)])
+def test_the_cost_counts_all_inputs(
+    tmp_path: Path, quality: Quality, best: Path | None, looks: int
+) -> None:
+    """As it comes the kit glances at the other quarter turns of a picture without a face."""
     Image.new("RGB", (320, 200)).save(tmp_path / "aaf.png")
-    for best in (None, BEST):
-        (kind,) = faces.cost(tmp_path, [entry("aaf")], MODEL, best).items()
-        assert kind[0] == "single faces"
-        assert kind[1]["kilopixels"] == 71.68  # 320 x 224
-        assert kind[1]["ms"] > 0
-        assert kind[1]["again"] == 0
+    for name, kind in faces.cost(tmp_path, [entry("aaf")], quality, MODEL, best).items():
+        assert name == "single faces"
+        assert kind["kilopixels"] == looks * 71.68  # 320 x 224
+        assert kind["ms"] > 0
+        assert kind["again"] == 0
 
 
 def test_masks_are_measured_by_kind() -> None:
