@@ -218,8 +218,8 @@ class PortraitSegmenter(Segmenter):
     @property
     def releases(self) -> Mapping[str, str]:
         """The versions of the models, with the face detector's, as in Kit.releases."""
-        faces = {} if self._faces is None else self._faces.releases
-        return {**super().releases, **faces}
+        found = super().releases
+        return found if self._faces is None else {**found, **self._faces.releases}
 
     def _forget(self) -> None:
         self._steady, self._steady_things = Steady(), Steady()
