@@ -29,7 +29,7 @@ from palmkit.kits.face.certainty import (
 )
 from palmkit.kits.face.closer import is_shown, surroundings
 from palmkit.kits.face.options import DETECTORS, FaceOptions
-from palmkit.kits.face.turning import turned_back, upright
+from palmkit.kits.face.turning import turned_back, upright_faces
 from palmkit.kits.image import Image, Part, clip_part
 from palmkit.kits.kit import Mode, ModelSource, Runnable, threshold
 from palmkit.kits.pace import leave_out
@@ -125,7 +125,7 @@ class FaceSearch:
             glance = self.network.infer_whole(turned, whole, SIZES[1], GLANCE)
             return self.find(turned, None, enough=enough) if len(glance) else glance
 
-        quarters, faces = upright(part, find, found)
+        quarters, faces = upright_faces(part, find, found)
         return turned_back(faces, quarters, area) if quarters else found
 
     def find(

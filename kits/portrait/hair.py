@@ -13,7 +13,7 @@ from palmkit.engine.backends import again_if_lost
 from palmkit.kits.boxes import Floats
 from palmkit.kits.calls import Given, Sources, called_with_pictures
 from palmkit.kits.face.kit import FaceDetector
-from palmkit.kits.face.turning import quarters_of, turned_boxes, upright
+from palmkit.kits.face.turning import quarters_of, upright_faces
 from palmkit.kits.image import Image, Part, Source, resize, resizings
 from palmkit.kits.options import made_of, same_option
 from palmkit.kits.portrait import refine
@@ -31,6 +31,7 @@ from palmkit.kits.portrait.options import HAIR_NETWORKS, HairOptions
 from palmkit.kits.portrait.steady import Steady
 from palmkit.kits.portrait.views import LARGE, Box, Halves, doubt, far_only, span, square_round
 from palmkit.kits.quality import Quality
+from palmkit.kits.quarter_turns import turned_boxes
 from palmkit.kits.results import Face, Faces, Mask
 from palmkit.kits.results.mask import Subject
 
@@ -125,7 +126,7 @@ class HairSegmenter(Segmenter):
         faces = self._faces.detect(image, None if time_s is None else time_s * 1e3, roi=part)
         if self._looks_turned:
             crop = image[top:bottom, left:right]
-            quarters, found = upright(crop, self._faces.detect, faces)
+            quarters, found = upright_faces(crop, self._faces.detect, faces)
             if quarters:
                 masked = partial(self._mask_with, faces=found, time_s=None)
                 return self._mask_turned(image, area, quarters, masked)

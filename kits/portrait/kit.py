@@ -24,7 +24,6 @@ from palmkit.kits.face.turning import (
     GLANCE_SIZE,
     GLANCE_SURE,
     GLANCE_SURER,
-    turned,
     upright,
 )
 from palmkit.kits.image import Image, Part, Source, clip_part
@@ -41,6 +40,7 @@ from palmkit.kits.portrait.options import PORTRAIT_NETWORKS, PortraitOptions, Se
 from palmkit.kits.portrait.search import Found, PeopleSearch
 from palmkit.kits.portrait.steady import Steady
 from palmkit.kits.portrait.views import Box, Halves, shrinkings
+from palmkit.kits.quarter_turns import turned
 from palmkit.kits.results import INSIDE, Mask
 from palmkit.kits.results.mask import Subject
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 
 from palmkit.models.detection.example import Example
 from palmkit.models.face_detector.labels import LARGEST_SHARE, TERMS, read_picture
+from palmkit.models.face_detector.teachers import Array
 from palmkit.models.training.labels import share_of
 from palmkit.models.training.pack import Packed, write_pack
 
@@ -103,14 +104,19 @@ def pack(data: Path, labels: Path, out: Path, terms: str = "all", quality: int =
     write_pack(out, entries, lambda entry: read_picture(data, entry["file"]), quality)
 
 
+def known(entry: Mapping[str, Any]) -> tuple[Array, Array]:
+    """Return a picture's faces, float32[n, 14], and its doubtful regions, float32[n, 4]."""
+    faces = np.asarray(entry["faces"], np.float32).reshape(-1, 14)
+    return faces, np.asarray(entry["ignored"], np.float32).reshape(-1, 4)
+
+
 def examples(packed: Packed) -> list[Example]:
     """Return the pack as the bank takes it, every set drawn as often as SET_WEIGHTS says."""
     counts = Counter(entry["set"] for entry in packed.entries)
     return [
         Example(
             picture,
-            np.asarray(entry["faces"], np.float32).reshape(-1, 14),
-            np.asarray(entry["ignored"], np.float32).reshape(-1, 4),
+            *known(entry),
             SET_WEIGHTS[entry["set"]] / counts[entry["set"]] * (4.0 if entry["hard"] else 1.0),
         )
         for picture, entry in zip(packed.pictures, packed.entries, strict=True)

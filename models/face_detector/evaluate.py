@@ -42,7 +42,7 @@ from palmkit.models.face_detector.contenders import (
     contenders,
     kit_of,
 )
-from palmkit.models.face_detector.dataset import read_labels
+from palmkit.models.face_detector.dataset import known, read_labels
 from palmkit.models.face_detector.judging import (
     Sample,
     average_precision,
@@ -115,9 +115,7 @@ def measure(
             kind = "hard" if entry["hard"] else "ordinary"
             best[kind].append(float(found.scores.max(initial=0)))
         else:
-            faces = np.asarray(entry["faces"], np.float32).reshape(-1, 14)
-            ignored = np.asarray(entry["ignored"], np.float32).reshape(-1, 4)
-            by_set[entry["set"]].append(Sample(faces, ignored, found))
+            by_set[entry["set"]].append(Sample(*known(entry), found))
     together = [sample for samples in by_set.values() for sample in samples]
     verdicts = judge(together)
     numbers = {
@@ -157,10 +155,9 @@ def measure_kinds(
             is_false = len(contender.reported(picture).scores) > 0
             false.setdefault(kind or EMPTY_KINDS[entry["set"]], []).append(float(is_false))
             continue
-        faces = np.asarray(entry["faces"], np.float32).reshape(-1, 14)
+        faces, ignored = known(entry)
         if not len(faces):
             continue
-        ignored = np.asarray(entry["ignored"], np.float32).reshape(-1, 4)
         reported = Sample(faces, ignored, contender.reported(picture))
         tally.add(kinds_of(entry, faces, picture), f1(reported))
         for kind in (KINDS[entry["set"]], kinds.ALL):

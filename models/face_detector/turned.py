@@ -13,16 +13,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from palmkit.kits.boxes import corners
-from palmkit.kits.face.turning import turned, turned_boxes
+from palmkit.kits.quarter_turns import turned, turned_corners
 from palmkit.models.face_detector.contenders import as_they_come
-from palmkit.models.face_detector.dataset import read_labels
+from palmkit.models.face_detector.dataset import known, read_labels
 from palmkit.models.face_detector.evaluate import EMPTY_KINDS, KINDS
 from palmkit.models.face_detector.labels import read_picture
 from palmkit.models.face_detector.large import Composed, measured
-from palmkit.models.face_detector.teachers import Array
 from palmkit.models.kinds import PARTS
 
 # By how many quarters every other picture is turned, and the rest.
@@ -31,24 +27,19 @@ WAYS = {"as they are": (0, 0), "on the side": (1, 3), "upside down": (2, 2)}
 
 def turned_by(given: Composed, quarters: int) -> Composed:
     """Return a picture turned by so many quarters, with what is known of it."""
-    if not quarters:
-        return given
     height, width = given.picture.shape[:2]
-    area = (0, 0, width, height)
-
-    def placed(found: Array) -> Array:
-        sides = np.concatenate([found[:, :2], found[:, 2:] - found[:, :2]], axis=1)
-        return corners(turned_boxes(sides, quarters, area))
-
-    return Composed(turned(given.picture, quarters), placed(given.faces), placed(given.ignored))
+    faces, ignored = (
+        turned_corners(each, quarters, (0, 0, width, height))
+        for each in (given.faces, given.ignored)
+    )
+    return Composed(turned(given.picture, quarters), faces, ignored)
 
 
 def read(data: Path, entries: Iterable[Mapping[str, Any]]) -> Iterator[Composed]:
     """Yield pictures as they are, with their faces and doubtful regions."""
     for entry in entries:
-        faces = np.asarray(entry["faces"], np.float32).reshape(-1, 14)[:, :4]
-        ignored = np.asarray(entry["ignored"], np.float32).reshape(-1, 4)
-        yield Composed(read_picture(data, entry["file"]), faces, ignored)
+        faces, ignored = known(entry)
+        yield Composed(read_picture(data, entry["file"]), faces[:, :4], ignored)
 
 
 def table(pictures: Sequence[Composed], teachers: Path, columns: Sequence[str]) -> Iterator[str]:

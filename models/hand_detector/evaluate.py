@@ -25,6 +25,8 @@ import numpy as np
 from tqdm import tqdm
 
 from palmkit.kits.boxes import corners, iou
+from palmkit.kits.quarter_turns import turned as turned_picture
+from palmkit.kits.quarter_turns import turned_corners
 from palmkit.models import kinds
 from palmkit.models.face_detector.evaluate import table
 from palmkit.models.face_detector.judging import (
@@ -110,13 +112,10 @@ def turned(picture: Picture, entry: Entry, quarters: int) -> tuple[Picture, Arra
     corners = np.clip(truth, 0, limits)
     hands = np.concatenate([corners.min(axis=1), corners.max(axis=1)], axis=1)
     ignored = np.asarray(entry["ignored"], np.float32).reshape(-1, 4)
-    for _ in range(quarters):
-        hands, ignored = (
-            np.stack([box[:, 1], width - box[:, 2], box[:, 3], width - box[:, 0]], axis=1)
-            for box in (hands, ignored)
-        )
-        width, height = height, width
-    return np.ascontiguousarray(np.rot90(picture, quarters)), hands, ignored
+    hands, ignored = (
+        turned_corners(each, quarters, (0, 0, width, height)) for each in (hands, ignored)
+    )
+    return turned_picture(picture, quarters), hands, ignored
 
 
 def kinds_of(name: str, picture: Picture, hands: Array) -> list[str]:

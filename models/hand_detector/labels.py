@@ -22,6 +22,7 @@ from palmkit.kits import FaceDetector
 from palmkit.kits.boxes import corners, iou
 from palmkit.kits.crop import Crop
 from palmkit.kits.hands.crop import palm_size
+from palmkit.kits.quarter_turns import points_back
 from palmkit.models.face_detector.labels import difference_hash, read_picture
 from palmkit.models.hand_detector import teachers
 from palmkit.models.hand_detector.teachers import Array, Palms, Picture
@@ -137,13 +138,9 @@ class Committee:
         crops: list[tuple[float, Crop]] = []
         for box, score, points in zip(*palms, strict=True):
             crop = teachers.palm_crop(box, points)
-            x, y, angle = crop.x + corner[0], crop.y + corner[1], crop.angle
-            if turn == 1:
-                x, y, angle = width - y, x, angle + np.pi / 2
-            elif turn == 2:
-                x, y, angle = width - x, height - y, angle + np.pi
-            elif turn == 3:
-                x, y, angle = y, height - x, angle - np.pi / 2
+            place = np.array([crop.x + corner[0], crop.y + corner[1]])
+            x, y = points_back(place, turn, (0, 0, width, height)).tolist()
+            angle = crop.angle + (0, np.pi / 2, np.pi, -np.pi / 2)[turn]
             crops.append((float(score), Crop(x, y, crop.side, angle)))
         return crops
 

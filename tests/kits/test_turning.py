@@ -10,15 +10,9 @@ from palmkit.kits import FaceDetector, FaceMesh, HairSegmenter, Look, PortraitSe
 from palmkit.kits.boxes import corners
 from palmkit.kits.boxes import iou as box_iou
 from palmkit.kits.detection import Candidates
-from palmkit.kits.face.turning import (
-    SURE,
-    quarters_of,
-    turned,
-    turned_back,
-    turned_boxes,
-    upright,
-)
+from palmkit.kits.face.turning import SURE, quarters_of, turned_back, upright, upright_faces
 from palmkit.kits.image import Image, resize
+from palmkit.kits.quarter_turns import turned, turned_boxes
 from tests.kits.drawn_portraits import iou
 
 QUARTERS = (1, 2, 3)
@@ -202,4 +196,4 @@ def test_a_turned_picture_in_which_nobody_is_left_is_left_alone() -> None:
     def find(picture: Image) -> Scores:
         return scored(0.95) if max(picture.shape) == 640 else scored()
 
-    assert upright(image, find, found) == (0, found)
+    assert upright_faces(image, find, found) == (0, found)

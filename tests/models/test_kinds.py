@@ -180,7 +180,7 @@ def test_faces_are_measured_by_kind(tmp_path: Path) -> None:
 def test_the_cost_counts_all_inputs(
     tmp_path: Path, quality: Quality, best: Path | None, looks: int
 ) -> None:
-    """As it comes the kit glances at the other quarter turns of a picture without a face."""
+    """With quality "auto" it also looks once at each other quarter turn of an empty picture."""
     Image.new("RGB", (320, 200)).save(tmp_path / "aaf.png")
     for name, kind in faces.cost(tmp_path, [entry("aaf")], quality, MODEL, best).items():
         assert name == "single faces"
